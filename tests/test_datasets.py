@@ -17,8 +17,8 @@ from scipy import sparse
 
 from momentron.datasets import (
     DATASETS,
-    _fetch,
     load,
+    loaders,
     make_nonseparable,
     make_separable,
     make_sparse_separable,
@@ -310,7 +310,7 @@ def test_cifar10_archive_is_unpacked_by_base_name(cache, monkeypatch):
     with pytest.raises(InputError, match="MD5"):
         load("cifar10")
     digest = hashlib.md5(stream.getvalue()).hexdigest()
-    monkeypatch.setitem(_fetch.MD5, "cifar-10-binary.tar.gz", digest)
+    monkeypatch.setitem(loaders.MD5, "cifar-10-binary.tar.gz", digest)
     bunch = load("cifar10")
     assert bunch.X.shape == (5, 3072)
     assert bunch.X_test.shape == (1, 3072)

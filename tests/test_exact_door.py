@@ -131,6 +131,9 @@ WAYS = {
     "float duplicates that round": sp.csr_array(
         ([float(A), float(A), 1.0], [0, 0, 0], [0, 1, 3]), shape=(2, 1)
     ),
+    "duplicates that overflow": sp.coo_array(
+        ([1.5e308, 1.5e308, 1.0], ([0, 0, 1], [0, 0, 0])), shape=(2, 1)
+    ),
     "float32 duplicates that round": sp.csr_array(
         (np.array([2**24, 2**24, 1], np.float32), [0, 0, 0], [0, 1, 3]), shape=(2, 1)
     ),

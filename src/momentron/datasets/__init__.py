@@ -4,11 +4,11 @@ Importing this package loads nothing that `max_margin` does not need, and never 
 """
 
 from momentron.datasets.loaders import DATASETS, load
-from momentron.datasets.sparse_synthetic import make_sparse_separable
 from momentron.datasets.synthetic import (
     Synthetic,
     make_nonseparable,
     make_separable,
+    make_sparse_separable,
     make_touching,
 )
 from momentron.datasets.tables import TABLES, table_path

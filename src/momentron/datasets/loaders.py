@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import http.client
+import io
 import os
 import struct
+import tarfile
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +21,7 @@ from momentron.data.arguments import as_count
 from momentron.data.files._common import unpacked
 from momentron.data.files.binary import array_of
 from momentron.data.files.svmlight import parse_svmlight
-from momentron.data.safefiles import cache_dir
-from momentron.datasets._fetch import FAILURES, fetch
+from momentron.data.safefiles import cache_dir, write_atomically
 from momentron.datasets.synthetic import check_dtype
 from momentron.errors import InputError, counted, one_line, short
 
@@ -29,6 +33,15 @@ _MNIST = (
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
 )
 _CIFAR10 = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+TIMEOUT = 60.0  # seconds without an answer after which a download gives up
+FAILURES = (OSError, ValueError, http.client.HTTPException, tarfile.TarError)
+MD5 = {  # of the files for which it is known
+    "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+    "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
+    "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
+    "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+    "cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530",
+}
 
 
 # --- file formats ---------------------------------------------------------------------------------
@@ -297,6 +310,37 @@ def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bo
         raise InputError(
             f"{shown} cannot be read ({one_line(error)}); delete it and download it again"
         ) from error
+
+
+def fetch(urls: Sequence[str], path: Path) -> None:
+    """Download a file from the first mirror that has it, or an archive into a folder.
+
+    Raises one of FAILURES, the last mirror's; nothing is left behind under the final name.
+    """
+    if path.is_file():
+        return
+    for url in urls:
+        try:
+            with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
+                content: bytes = answer.read()  # which raises where less came than announced
+            found = hashlib.md5(content, usedforsecurity=False).hexdigest()
+            expected = MD5.get(url.rsplit("/", 1)[1], found)
+            if found != expected:
+                raise ValueError(f"{url} has MD5 {found}, not {expected}")
+            break
+        except FAILURES:
+            if url == urls[-1]:
+                raise
+    files: dict[Path, Any] = {path: io.BytesIO(content)}
+    if url.endswith(".tar.gz"):
+        tar = tarfile.open(fileobj=io.BytesIO(content))  # noqa: SIM115 (there is no file)
+        # by base name, so that a member's own path cannot lead elsewhere
+        members = {Path(member.name).name: member for member in tar.getmembers() if member.isfile()}
+        # in this order, since data_batch_1 marks the set as complete
+        files = {path / name: tar.extractfile(members[name]) for name in sorted(members)[::-1]}
+    for place, stream in files.items():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(place, stream.read())
 
 
 def _find(source: _Set, places: list[Path]) -> list[Path] | None:

@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.data.exactness.decimals import as_decimal, first_changed, widened
-from momentron.data.exactness.duplicates import canonical
 from momentron.data.exactness.tensors import as_host, is_tensor
 from momentron.errors import InputError, InputTypeError, one_line, short
 
@@ -35,7 +34,7 @@ def as_exact(X: Any, decimals: str = "binary") -> Any:
     if type(X) is np.ndarray:
         return _as_floats(X, decimals)
     if sp.issparse(X):
-        X = canonical(X)
+        X = _canonical(X)
         data = _as_floats(X.data, decimals)
         return X if data is X.data else type(X)((data, X.indices, X.indptr), shape=X.shape)
     if isinstance(X, np.ma.MaskedArray):
@@ -183,6 +182,77 @@ def _column(column: Any) -> np.ndarray:
     if kind in ("b", "i", "u", "f") and not column.isna().any():
         return column.to_numpy(dtype=np.dtype(bool if kind == "b" else f"{kind}8"))
     return column.to_numpy(dtype=object, na_value=np.nan)
+
+
+# --- sparse matrices: entries that share a place are summed exactly, or refused -------------------
+
+
+def _canonical(X: Any) -> Any:
+    """X as CSR or CSC with sorted indices, each once: itself, if it is one."""
+    if X.ndim != 2:
+        raise InputError(f"Expected 2D array, got a sparse array of shape {X.shape}; pass (n, d)")
+    if X.format in ("csr", "csc"):
+        try:
+            # a new one, since what X says of itself may be out of date
+            found = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
+            found.check_format()  # products would read other memory
+        except ValueError as error:
+            raise InputError(
+                f"X is a damaged {X.format.upper()} matrix of shape {X.shape}: its indptr or "
+                f"indices point outside it ({one_line(error)}); build it again"
+            ) from error
+        if found.has_canonical_format:
+            return X
+    X = X.tocoo()
+    order = np.lexsort((X.col, X.row))
+    row, col, data = X.row[order], X.col[order], X.data[order]
+    is_first = np.ones(data.size, bool)
+    is_first[1:] = (row[1:] != row[:-1]) | (col[1:] != col[:-1])
+    starts = np.flatnonzero(is_first)
+    row, col = row[starts], col[starts]
+    if starts.size < data.size:
+        if data.dtype.kind in "iu" and data.dtype.itemsize < 8:
+            data = data.astype(np.int64)  # sums of small integers would wrap around
+        data, wrong = _sums(data, starts)
+        if wrong is not None:
+            raise InputError(
+                f"X has several entries at X[{row[wrong]}, {col[wrong]}], and {data.dtype} cannot "
+                f"hold their sum exactly (it is about {data[wrong]}); sum them yourself in a type "
+                "that can, before you pass X"
+            )
+    pointers = np.searchsorted(row, np.arange(X.shape[0] + 1)).astype(col.dtype)
+    kind = sp.csr_array if isinstance(X, sp.sparray) else sp.csr_matrix
+    return kind((data, col, pointers), shape=X.shape)
+
+
+def _sums(data: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, int | None]:
+    """(the sums of data from each start to the next, the first that its type does not hold)."""
+    sizes = np.diff(np.append(starts, data.size))
+    totals = data[starts]
+    largest = max(abs(float(data.max())), abs(float(data.min())))
+    is_whole = data.dtype.kind != "f" or bool((data == np.trunc(data)).all())
+    if is_whole and largest * float(sizes.max()) < 2.0**52:  # sums of floats are exact, too
+        sums = np.add.reduceat(data.astype(np.float64), starts)
+        totals = sums.astype(data.dtype)
+        return totals, next(iter(np.flatnonzero(totals != sums).tolist()), None)
+    for i in np.flatnonzero(sizes > 1).tolist():
+        entries = data[starts[i] : starts[i] + sizes[i]].tolist()
+        if not np.isfinite(entries).all():
+            totals[i] = np.nan  # refused by whoever looks for finite numbers
+            continue
+        exact = sum(map(Fraction, entries))
+        try:
+            with np.errstate(over="ignore"):
+                totals[i] = float(exact) if data.dtype.kind == "f" else int(exact)
+            is_kept = Fraction(totals[i].item()) == exact
+        except OverflowError:
+            is_kept = False
+        if not is_kept:
+            return totals, i
+    return totals, None
+
+
+# --- what is refused -------------------------------------------------------------------------
 
 
 def _refuse_complex() -> NoReturn:
