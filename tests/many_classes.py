@@ -124,11 +124,11 @@ def assert_witness(result, X, y, fit_intercept):
         assert imbalance(result.full_dual(), y) <= 1e-12
 
 
-def pairs_problem(operator, y, k, fit_intercept, exponent=0):
+def pairs_problem(operator, y, k, fit_intercept):
     """Classes as pairs, two of them too."""
     labels = ManyClasses(k, fit_intercept, y)
     dual_set = labels.dual_set(Exponential())
-    return Problem(operator, labels, dual_set, exponent=exponent, classes=np.arange(k))
+    return Problem(operator, labels, dual_set, classes=np.arange(k))
 
 
 def quadratic_program(X, y, fit_intercept, C=np.inf, weights=1.0):

@@ -45,10 +45,10 @@ class Case:
         if np.unique(self.y).size == 2:
             return Problem.from_data(self.X, self.y, fit_intercept=self.fit_intercept)
         # one class is a problem as well, without an intercept
-        data = operator_of(as_matrix(self.X))
+        operator = operator_of(as_matrix(self.X))
         labels = as_labels(2, False, (self.y > 0).astype(int))
         dual_set = labels.dual_set(Exponential())
-        return Problem(data.operator, labels, dual_set, exponent=data.exponent)
+        return Problem(operator, labels, dual_set)
 
     def exact(self) -> ExactProblem:
         return ExactProblem(self.dense, self.y, self.fit_intercept)

@@ -39,8 +39,8 @@ class Case:
     def problem(self) -> Problem:
         if self.y.max() > 1:
             return Problem.from_data(self.X, self.y, fit_intercept=self.fit_intercept)
-        data = operator_of(as_matrix(self.X))  # two classes are a problem of pairs as well
-        return pairs_problem(data.operator, self.y, 2, self.fit_intercept, data.exponent)
+        operator = operator_of(as_matrix(self.X))  # two classes are a problem of pairs as well
+        return pairs_problem(operator, self.y, 2, self.fit_intercept)
 
     def exact(self) -> ExactPairs:
         return ExactPairs(self.dense, self.y, self.fit_intercept)

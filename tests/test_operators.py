@@ -79,7 +79,7 @@ def test_float32_agrees_and_is_certified_in_float64(layout, tmp_path):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dense_data_are_not_copied(layout, dtype, tmp_path):
     X = LAYOUTS[layout](sparse_problem(dtype)[0], tmp_path)
-    assert np.shares_memory(operator_of(as_matrix(X)).operator.X, X)
+    assert np.shares_memory(operator_of(as_matrix(X)).X, X)
 
 
 @pytest.mark.parametrize("layout", ["csr", "csc"])
@@ -87,7 +87,7 @@ def test_dense_data_are_not_copied(layout, dtype, tmp_path):
 def test_sparse_data_are_not_copied(layout, parts, monkeypatch):
     monkeypatch.setattr("momentron.rows.sparse.own_threads", lambda flops: parts)
     X = LAYOUTS[layout](sparse_problem()[0], None)
-    operator = operator_of(as_matrix(X)).operator
+    operator = operator_of(as_matrix(X))
     assert np.shares_memory(operator.X.data, X.data)
     lines = operator._lines
     assert len(lines._parts) == parts
@@ -122,7 +122,7 @@ def test_products_and_norms(kind, dtype):
 
 def test_duplicate_sparse_entries_are_summed_in_a_copy():
     X = sp.csr_array((np.array([1.0, 2.0, 5.0]), np.array([0, 0, 1]), np.array([0, 2, 3])), (2, 2))
-    operator = operator_of(as_matrix(X)).operator
+    operator = operator_of(as_matrix(X))
     assert operator.row_norms == pytest.approx([3.0, 5.0])
     assert X.nnz == 3
 

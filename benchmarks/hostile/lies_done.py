@@ -230,7 +230,7 @@ def _write_into_answers(problem: Any, state: Any) -> None:
         lambda: problem.operator.rows(np.arange(n)),
         lambda: problem.operator.rows(slice(None)),
         lambda: problem.operator.working_rows(np.arange(n)),
-        lambda: problem.operator.cached_adjoint(problem.labels.mix(q)),
+        lambda: problem.operator.adjoint_norm(problem.labels.mix(q)),
         lambda: problem.operator.exact_adjoint(problem.labels.mix(q)),
         lambda: problem.operator.stored_rows(np.arange(n)).data,
         lambda: problem.operator.scores_in_double(w),

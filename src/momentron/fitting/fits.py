@@ -23,8 +23,9 @@ from momentron.errors import InputError, short
 from momentron.fitting.fallback import OPEN, Choice, Classifier, fallback_choice, in_time
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
+from momentron.rows import Operator
 from momentron.rows.kernels import Kernel
-from momentron.rows.validation import CleanData, TrainingData, operator_of
+from momentron.rows.validation import TrainingData, operator_of
 from momentron.rows.weights import weighed
 from momentron.solvers import Solver, Start
 from momentron.solvers.checkpoint import Checkpoint
@@ -43,7 +44,7 @@ class FitRows(NamedTuple):
     """The rows of a fit or of several: weighed, measured and seen through the kernel, once."""
 
     data: TrainingData  # the rows that have a weight
-    clean: CleanData  # the same as an operator
+    operator: Operator  # the same, as a linear map
     kernel: Kernel | None  # with its parameters as numbers
 
     @classmethod
@@ -56,15 +57,14 @@ class FitRows(NamedTuple):
         if choice is None:
             return cls(data, operator_of(data.X), None)
         kernel = choice.resolve(data.X, data.sample_weight)
-        return cls(data, CleanData(choice.operator(data.X, kernel), 0), kernel)
+        return cls(data, choice.operator(data.X, kernel), kernel)
 
     def for_many(self, options: FitOptions, stopwatch: Stopwatch) -> "FitRows":
         """The same for several fits: Gram matrix or kernel values kept where there is room.
 
         Kernel values take half of the time at most: without them fits compute those they need.
         """
-        operator = self.clean.operator
-        kernel, matrix = operator.as_kernel(), operator.as_matrix()
+        kernel, matrix = self.operator.as_kernel(), self.operator.as_matrix()
         memory = options.budget.max_memory or 0
         if matrix is not None and GRAM_BYTES * matrix.shape[0] ** 2 <= memory:
             matrix.keep_gram()
@@ -75,7 +75,7 @@ class FitRows(NamedTuple):
             return self
         try:
             with until(stopwatch.deadline(0.5 * options.budget.max_time)):
-                return self._replace(clean=replace(self.clean, operator=kernel.some(np.arange(n))))
+                return self._replace(operator=kernel.some(np.arange(n)))
         except OutOfTime:
             return self
 
@@ -92,7 +92,7 @@ class FitRows(NamedTuple):
     def among_given(self, coef: np.ndarray) -> np.ndarray:
         """Coefficients in the numbering of the rows that were passed, if they are one per row."""
         kept = self.data.kept
-        if kept is None or not self.clean.operator.has_coefficient_per_row:
+        if kept is None or not self.operator.has_coefficient_per_row:
             return coef
         full = np.zeros((*coef.shape[:-1], self.n_given))
         full[..., kept] = coef
@@ -131,7 +131,7 @@ class Fit:
     def outputs(self) -> np.ndarray:
         """What the classifier says of the rows of the problem, shape (n,) or (n, k)."""
         assert self.rows is not None
-        coef, operator = self.result.coef.T, self.rows.clean.operator
+        coef, operator = self.result.coef.T, self.rows.operator
         if not operator.has_coefficient_per_row:
             return np.asarray(self.rows.data.X @ coef) + self.result.intercept
         coef = coef if self.rows.data.kept is None else coef[self.rows.data.kept]
@@ -176,7 +176,7 @@ def fit_rows(
     initial: Any = None,
 ) -> Fit:
     """One fit of all the classes, with the joint margin where there are many."""
-    problem = options.problem_of(rows.data, rows.clean)
+    problem = options.problem_of(rows.data, rows.operator)
     file = None
     if options.checkpoint is not None:
         file = Checkpoint(options.checkpoint, options.identity(rows.data, rows.kernel))

@@ -24,8 +24,9 @@ from momentron.data.arguments import (
 )
 from momentron.dual.losses import Exponential, Loss, as_loss
 from momentron.errors import InputError, short
+from momentron.rows import Operator
 from momentron.rows.kernels import Kernel
-from momentron.rows.validation import CleanData, TrainingData
+from momentron.rows.validation import TrainingData
 from momentron.rows.weights import require_class_weight
 from momentron.solvers import Solver, as_solver
 from momentron.solvers.checkpoint import content_of, data_identity, parameters_of
@@ -111,7 +112,7 @@ class FitOptions:
             record_every=as_count("record_every", record_every),
         )
 
-    def problem_of(self, data: TrainingData, rows: CleanData | None = None) -> Problem:
+    def problem_of(self, data: TrainingData, rows: Operator | None = None) -> Problem:
         """The problem that weighed data pose; their rows may be known as an operator already."""
         return Problem.of(
             data,

@@ -86,7 +86,7 @@ class _Series:
         self._n_left -= 1
         if self._ending is not None:
             if is_split:
-                problem = options.problem_of(rows.data, rows.clean)
+                problem = options.problem_of(rows.data, rows.operator)
                 return without_solve(rows, options, self._ending, self._choice_of(c, problem))
             if last is not None and math.isfinite(options.C):
                 is_margin = last.predictor is Predictor.MARGIN
@@ -130,7 +130,7 @@ def _is_needy(result: MarginResult) -> bool:
 
 def without_solve(rows: FitRows, options: FitOptions, status: Status, choice: Choice) -> Fit:
     """What there is without a solve: a classifier that is known, and the widest interval."""
-    problem, k = options.problem_of(rows.data, rows.clean), rows.data.classes.size
+    problem, k = options.problem_of(rows.data, rows.operator), rows.data.classes.size
     run = Run(problem, options.solver, options.budget, record_every=options.record_every)
     run.status, run.certificate, run.seconds = status, without_time(problem), 0.0
     nowhere = np.empty(0, np.intp)

@@ -1,6 +1,5 @@
 """Rows that a class of the user's computes when they are asked for: no matrix is kept."""
 
-import copy
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -10,7 +9,7 @@ from momentron.arithmetic.clock import require_time
 from momentron.data.exactness import as_exact
 from momentron.errors import InputError, short
 from momentron.rows.dense import DenseOperator
-from momentron.rows.operator import read_only_rows, row_blocks, shallow_copy
+from momentron.rows.operator import row_blocks
 
 
 class ComputedRows(ABC):
@@ -111,14 +110,6 @@ class ComputedOperator(DenseOperator):
 
     X: ComputedRows
 
-    def __init__(self, X: ComputedRows, squares: np.ndarray | None = None) -> None:
-        super().__init__(_read_only_view(X), squares)
-
-    def for_solver(self) -> "ComputedOperator":
-        other = shallow_copy(self)
-        other.X = _read_only_view(self.X)
-        return other
-
     def apply(self, w: np.ndarray) -> np.ndarray:
         self.passes += 1
         return _expected(self.X, "times", self.X.times(w), (self.shape[0], *w.shape[1:]))
@@ -135,14 +126,6 @@ class ComputedOperator(DenseOperator):
 
     def scores_in_double(self, w: np.ndarray) -> np.ndarray:
         return ComputedRows.times(self.X, w)  # whatever the class makes of `times`
-
-
-def _read_only_view(X: ComputedRows) -> ComputedRows:
-    """A copy of the object, with tables that cannot be written to."""
-    view = copy.copy(X)
-    for name, table in vars(X).items():
-        setattr(view, name, read_only_rows(table))
-    return view
 
 
 def _expected(X: ComputedRows, method: str, found: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -4,15 +4,7 @@ import numpy as np
 
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.threads import in_threads, shares_of, sum_in_threads
-from momentron.rows.operator import (
-    MatrixOperator,
-    block_rows,
-    nonzero_rows,
-    row_blocks,
-    squared_row_norms,
-)
-
-__all__ = ["DenseOperator", "matvec", "rmatvec", "squared_row_norms"]
+from momentron.rows.operator import MatrixOperator, block_rows, nonzero_rows, row_blocks
 
 
 def matvec(X: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -56,10 +48,8 @@ class DenseOperator(MatrixOperator):
         self.passes += 1
         return rmatvec(self.X, a.astype(self.X.dtype, copy=False))
 
-    def rows(self, index: np.ndarray) -> np.ndarray:
+    def stored_rows(self, index: np.ndarray) -> np.ndarray:
         return self.X[index].astype(np.float64, copy=False)
-
-    stored_rows = rows
 
     def working_rows(self, index: np.ndarray) -> np.ndarray:
         if index.size == self.shape[0] and self.X.dtype == np.float64:

@@ -15,7 +15,7 @@ from momentron.arithmetic.rounding import (
     up,
 )
 from momentron.rows.column_cache import ColumnCache, SquareStore
-from momentron.rows.operator import Operator, nonzero_rows, row_blocks, shallow_copy
+from momentron.rows.operator import Operator, nonzero_rows, row_blocks
 
 if TYPE_CHECKING:
     from momentron.rows.kernels import BoundKernel
@@ -63,11 +63,6 @@ class KernelOperator(Operator):
             self._cache = ColumnCache(kernel.block, n, cache_bytes)
             self._single = kernel.single_scores(cache_bytes) if n >= MANY_ROWS else None
         self._square = SquareStore(kernel.block, n)
-
-    def for_solver(self) -> "KernelOperator":
-        other = shallow_copy(self)
-        other.kernel = self.kernel.for_solver()  # the columns are computed by the original
-        return other
 
     @property
     def some_row_length(self) -> float:

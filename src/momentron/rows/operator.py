@@ -69,14 +69,25 @@ def shallow_copy(thing: T) -> T:
 
 
 def read_only_rows(X: Any) -> Any:
-    """The same matrix, dense or sparse, in arrays that cannot be written to."""
+    """The same rows: arrays, sparse ones, and tables of computed ones cannot be written to."""
     if isinstance(X, np.ndarray):
         return read_only(X)
-    if not sp.issparse(X):
-        return X
     view = copy.copy(X)
-    view.data, view.indices, view.indptr = map(read_only, (X.data, X.indices, X.indptr))
+    for name, array in vars(X).items():
+        if isinstance(array, np.ndarray) or sp.issparse(array):
+            setattr(view, name, read_only_rows(array))
     return view
+
+
+def for_solver(thing: T) -> T:
+    """A copy whose attributes may be set, and so may those of its rows and of its kernel."""
+    other = shallow_copy(thing)
+    for name, part in vars(thing).items():
+        if name == "X":
+            other.__dict__[name] = read_only_rows(part)
+        elif name in ("kernel", "points"):
+            other.__dict__[name] = for_solver(part)
+    return other
 
 
 class Operator(ABC):
@@ -102,10 +113,11 @@ class Operator(ABC):
     radius: float
     row_norms: np.ndarray
     passes: int = 0
+    exponent: int = 0  # of the power of two by which X was divided
     evaluations: int = 0  # kernel values computed
     has_coefficient_per_row: bool = False  # of a classifier, as through a kernel
     kernel_error: float = 0.0  # how far an entry may be from the true one, relative to ‖x‖‖x′‖
-    _last_adjoint: tuple[np.ndarray, np.ndarray] | None = None
+    _last_norm: tuple[np.ndarray, float] | None = None
 
     def centred_radius(self) -> float:
         """max‖x_i − c‖ with c the mean of the rows, rounded up, at the cost of two passes.
@@ -119,10 +131,6 @@ class Operator(ABC):
         squares = self.row_norms**2 - 2.0 * self.scores_in_double(centre) + length**2
         lost = 8.0 * gamma(d + self.score_depth(centre) + 8) * (self.radius + length) ** 2
         return min(2.0 * self.radius, float(np.sqrt(max(0.0, squares.max()) + lost)))
-
-    def for_solver(self) -> "Operator":
-        """The same with its own counts, whose attributes may be set."""
-        return shallow_copy(self)
 
     @abstractmethod
     def apply(self, w: np.ndarray) -> np.ndarray:
@@ -212,18 +220,11 @@ class Operator(ABC):
     def products_at(self, rows: np.ndarray, w: np.ndarray) -> np.ndarray:
         """X w on the named rows, as far as float64 tells."""
 
-    def cached_adjoint(self, a: np.ndarray) -> np.ndarray:
-        """Xᵀa in float64, read-only. The last is kept: methods ask for it more than once."""
-        if self._last_adjoint is not None and np.array_equal(self._last_adjoint[0], a):
-            return self._last_adjoint[1]
-        product = self.exact_adjoint(a)
-        product.flags.writeable = False
-        self._last_adjoint = a.copy(), product
-        return product
-
     def adjoint_norm(self, a: np.ndarray) -> float:
-        """‖Xᵀa‖, computed in float64."""
-        return self.norm(self.cached_adjoint(a))
+        """‖Xᵀa‖, computed in float64. The last is kept: methods ask for it more than once."""
+        if self._last_norm is None or not np.array_equal(self._last_norm[0], a):
+            self._last_norm = a.copy(), self.norm(self.exact_adjoint(a))
+        return self._last_norm[1]
 
     def zeros(self, *trailing: int) -> np.ndarray:
         """The classifier w = 0."""
@@ -288,9 +289,10 @@ class MatrixOperator(Operator):
         """Keep XXᵀ of all the rows once it is computed, if the kind of matrix does: several fits
         are to come."""
 
-    @abstractmethod
     def rows(self, index: np.ndarray) -> np.ndarray:
         """The named rows of X, dense, in float64."""
+        rows = self.stored_rows(index)
+        return rows.toarray() if self.is_sparse else rows
 
     @abstractmethod
     def working_rows(self, index: np.ndarray) -> Any:

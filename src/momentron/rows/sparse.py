@@ -7,26 +7,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.threads import in_threads, own_threads, sum_in_threads
-from momentron.rows.operator import (
-    MatrixOperator,
-    read_only_rows,
-    shallow_copy,
-    squared_row_norms,
-)
-
-__all__ = ["SparseOperator", "SplitRows", "squared_row_norms"]
-
+from momentron.rows.operator import MatrixOperator
 
 WORK = 50.0  # of a stored entry, in multiplications of a dense product
 
 
 class SplitRows:
-    """A CSR matrix A, in runs of rows with about as many entries each; these share its memory.
-
-    Parameters
-    ----------
-    A : csr_array or csr_matrix of shape (n, d)
-    """
+    """A CSR matrix A, in runs of rows with about as many entries each; these share its memory."""
 
     def __init__(self, A: Any) -> None:
         self.A = A
@@ -117,11 +104,6 @@ class SparseOperator(MatrixOperator):
         lines = self._lines
         return lines.transposed_times(a) if self._is_by_rows else lines.times(a)
 
-    def for_solver(self) -> "SparseOperator":
-        other = shallow_copy(self)
-        other.X = read_only_rows(self.X)
-        return other
-
     def keep_gram(self) -> None:
         self._shared_gram = []
 
@@ -131,9 +113,6 @@ class SparseOperator(MatrixOperator):
     def stored_rows(self, index: np.ndarray) -> Any:
         """The named rows as a CSR array in float64."""
         return sp.csr_array(self.X[index]).astype(np.float64, copy=False)
-
-    def rows(self, index: np.ndarray) -> np.ndarray:
-        return self.stored_rows(index).toarray()
 
     def working_rows(self, index: np.ndarray) -> Any:
         # dense rows are faster wherever they are small

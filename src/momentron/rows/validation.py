@@ -23,14 +23,6 @@ _EXPONENT_LIMIT = {np.dtype(np.float64): 60, np.dtype(np.float32): 40}
 
 
 @dataclass(frozen=True)
-class CleanData:
-    """X as an operator, with the power of two by which it was divided (0 nearly always)."""
-
-    operator: Operator
-    exponent: int
-
-
-@dataclass(frozen=True)
 class TrainingData:
     """Rows and labels behind the door: read, checked and coded once for each fit.
 
@@ -83,7 +75,7 @@ class TrainingData:
         return self.classes[self.codes]
 
 
-def operator_of(X: Any) -> CleanData:
+def operator_of(X: Any) -> Operator:
     """The rows of `TrainingData`, wrapped; their norms show whether they are finite.
 
     Rows outside the safe range of exponents are divided by a power of two: exact, but for entries
@@ -93,20 +85,22 @@ def operator_of(X: Any) -> CleanData:
     largest = float(squares.max(initial=0.0))
     limit = _EXPONENT_LIMIT[X.dtype]
     if 2.0 ** (-2 * limit) < largest < 2.0 ** (2 * limit):
-        return CleanData(as_operator(X, squares), 0)
+        return as_operator(X, squares)
     _require_finite(X)
     X = X if sp.issparse(X) else np.asarray(X)  # computed rows, too, are divided as a matrix
     entries = X.data if sp.issparse(X) else X
     top = max(abs(float(entries.max(initial=0.0))), abs(float(entries.min(initial=0.0))))
     if top == 0.0:
-        return CleanData(as_operator(X), 0)
+        return as_operator(X)
     exponent = int(np.frexp(top)[1])
     X = X.astype(np.float64)
     if sp.issparse(X):
         X.data = np.ldexp(X.data, -exponent)
     else:
         X = np.ldexp(X, -exponent)
-    return CleanData(as_operator(X), exponent)
+    operator = as_operator(X)
+    operator.exponent = exponent
+    return operator
 
 
 def clean_matrix(X: Any, first: int = 0) -> Any:

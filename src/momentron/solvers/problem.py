@@ -33,8 +33,8 @@ from momentron.dual.losses import Loss, as_loss
 from momentron.dual.penalty import HARD, Penalty
 from momentron.rows import Operator
 from momentron.rows.kernels.choice import KernelChoice
-from momentron.rows.operator import shallow_copy
-from momentron.rows.validation import CleanData, TrainingData, operator_of
+from momentron.rows.operator import for_solver, shallow_copy
+from momentron.rows.validation import TrainingData, operator_of
 from momentron.solvers.margin_problem import (
     COLD,
     CertifiedProblem,
@@ -84,12 +84,11 @@ class Problem(CertifiedProblem):
         dual_set: DualSet,
         *,
         penalty: Penalty = HARD,
-        exponent: int = 0,
         classes: np.ndarray | None = None,
         weights: np.ndarray | None = None,
     ) -> None:
         self.operator, self.labels, self.dual_set = operator, labels, dual_set
-        self.penalty, self.is_soft, self.exponent = penalty, penalty.is_soft, exponent
+        self.penalty, self.is_soft, self.exponent = penalty, penalty.is_soft, operator.exponent
         self.size, self.n_rows, self.rho = labels.size, operator.shape[0], dual_set.rho
         self.weights = None if weights is None else read_only(weights)
         self.classes = read_only(np.array([-1, 1]) if classes is None else classes)
@@ -130,23 +129,20 @@ class Problem(CertifiedProblem):
         fit_intercept: bool = True,
         C: float = math.inf,
         penalty: str = "squared_hinge",
-        rows: CleanData | None = None,
+        rows: Operator | None = None,
     ) -> "Problem":
         """The problem that validated rows and labels pose; `rows` are the same as an operator."""
-        clean = rows
-        if clean is None:
-            X = data.X
-            clean = operator_of(X) if kernel is None else CleanData(kernel.operator(X), 0)
+        if rows is None:
+            rows = operator_of(data.X) if kernel is None else kernel.operator(data.X)
         labels, cost = as_labels(data.classes.size, fit_intercept, data.codes), HARD
         if math.isfinite(C):
             price = Penalty.hinge if penalty == "hinge" else Penalty.squared_hinge
-            cost = price(C, data.weights, clean.exponent, labels)
+            cost = price(C, data.weights, rows.exponent, labels)
         return cls(
-            clean.operator,
+            rows,
             labels,
             labels.dual_set(loss),
             penalty=cost,
-            exponent=clean.exponent,
             classes=data.classes,
             weights=data.weights,
         )
@@ -169,7 +165,6 @@ class Problem(CertifiedProblem):
             self.operator,
             self.labels,
             self.dual_set,
-            exponent=self.exponent,
             classes=self.classes,
             weights=self.weights,
         )
@@ -177,7 +172,7 @@ class Problem(CertifiedProblem):
     def for_solver(self, *, tight: bool = False) -> "Problem":
         problem = shallow_copy(self)
         problem.__dict__.pop("_hard", None)  # whose operator is another one
-        problem.operator = self.operator.for_solver()
+        problem.operator = for_solver(self.operator)
         problem.labels = shallow_copy(self.labels)
         problem.dual_set = shallow_copy(self.dual_set)
         if tight:

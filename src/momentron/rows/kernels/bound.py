@@ -9,7 +9,6 @@ import numpy as np
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, up
 from momentron.certificate import read_only
 from momentron.errors import InputError
-from momentron.rows.operator import shallow_copy
 
 if TYPE_CHECKING:
     from momentron.rows.kernels.single import SingleScores
@@ -73,10 +72,6 @@ class BoundKernel(ABC):
     def diagonal(self) -> np.ndarray:
         """K_ii of all rows."""
         return self._diagonal
-
-    def for_solver(self) -> "BoundKernel":
-        """A copy whose attributes may be set."""
-        return shallow_copy(self)
 
     def single_scores(self, max_bytes: int) -> "SingleScores | None":
         """Scores from values in single precision, where a bound on their error is known."""

@@ -21,7 +21,7 @@ from momentron.rows.kernels.bound import (
     require_finite_values,
 )
 from momentron.rows.kernels.single import SingleScores
-from momentron.rows.operator import read_only_rows, row_blocks, shallow_copy, squared_row_norms
+from momentron.rows.operator import read_only_rows, row_blocks, squared_row_norms
 
 TILE_SIDE = 512  # the shorter side of a tile: long enough for a matrix product
 FEW_ROWS = 4
@@ -203,12 +203,6 @@ class BoundPairwise(BoundKernel):
         if not diagonal.any() and not points.X.max() and not points.X.min():
             absolute = 0.0  # X is zero, so that nothing can have vanished
         self.set_errors(diagonal, relative, on_diagonal=on_diagonal, absolute=absolute)
-
-    def for_solver(self) -> "BoundPairwise":
-        other = shallow_copy(self)
-        other.points = shallow_copy(self.points)
-        other.points.X = read_only_rows(self.points.X)
-        return other
 
     def block(self, rows: Index, cols: Index) -> np.ndarray:
         return self.values(self.points, rows, cols)

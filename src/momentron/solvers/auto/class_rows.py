@@ -7,8 +7,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
-from momentron.rows import dense, sparse
-from momentron.rows.operator import row_blocks
+from momentron.rows import dense
+from momentron.rows.operator import row_blocks, squared_row_norms
 from momentron.rows.sparse import SplitRows
 
 
@@ -101,9 +101,9 @@ class ActiveRows:
 
     def squares(self) -> np.ndarray:
         """‖x‖² of each row."""
-        squares, of = np.empty(self.m), sparse if self.is_sparse else dense
+        squares = np.empty(self.m)
         for part in self._parts(self.m):
-            squares[part] = of.squared_row_norms(self._rows(part))
+            squares[part] = squared_row_norms(self._rows(part))
         return squares
 
     def gram(self, S: np.ndarray) -> np.ndarray:

@@ -12,8 +12,9 @@ import scipy.sparse as sp
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.squares import sign_in_place
 from momentron.dual.dualsets import DualSet
-from momentron.rows import KernelOperator, dense, sparse
+from momentron.rows import KernelOperator
 from momentron.rows.dense import matvec, rmatvec
+from momentron.rows.operator import squared_row_norms
 from momentron.rows.sparse import SplitRows
 from momentron.solvers.auto.linear_algebra import gram_product
 
@@ -71,7 +72,7 @@ class SignedRows:
 
     def squares(self) -> np.ndarray:
         """‖a_i‖²."""
-        return (sparse if self.is_sparse else dense).squared_row_norms(self.X)
+        return squared_row_norms(self.X)
 
     def gram(self) -> np.ndarray:
         """K = AAᵀ, C-ordered."""
