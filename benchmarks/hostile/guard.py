@@ -1,25 +1,33 @@
 """What an attempt may end in: an answer, or one line; a hang and a traceback are failures."""
 
 import signal
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from threading import get_ident
+from types import FrameType
 from typing import Any
+
+DEPTH = 6  # lines of each thread that the report of a hang shows
 
 # what surrounds an attempt, and not its judge: an odd machine, for instance
 surroundings: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 class Hang(BaseException):
-    """The time limit of an attempt has passed."""
+    """The time limit of an attempt has passed; says where every thread was."""
 
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
     """Raise `Hang` in the main thread after so many seconds; warnings are not errors here."""
 
-    def ring(*_: Any) -> None:
-        raise Hang
+    def ring(_: int, frame: FrameType | None) -> None:
+        frames = {**sys._current_frames(), get_ident(): frame}
+        places = "; ".join(_place(frame) for frame in frames.values())
+        raise Hang(f"no answer after {seconds:g} s; threads are at {places}")
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -30,6 +38,15 @@ def limited(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+
+
+def _place(frame: FrameType | None) -> str:
+    """The innermost lines of a thread, the last first."""
+    lines: list[str] = []
+    while frame is not None and len(lines) < DEPTH:
+        lines.append(f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}")
+        frame = frame.f_back
+    return " < ".join(lines)
 
 
 def is_one_line(error: BaseException) -> bool:
@@ -51,8 +68,8 @@ def outcome(
     try:
         with limited(seconds), surroundings():
             answer = attempt()
-    except Hang:
-        return f"HANG: no answer after {seconds:g} s"
+    except Hang as hang:
+        return f"HANG: {hang}"
     except KeyboardInterrupt:
         raise
     except BaseException as error:
