@@ -8,7 +8,7 @@ from margins_known import KINDS, problem_of, vertex_gradient
 
 from momentron.dual.circulations import draw_cycles, longer_cycles
 from momentron.dual.combination import Combination, vertex_image
-from momentron.dual.dualsets import BLOCK, pick
+from momentron.dual.dualsets import pick
 
 
 def test_pick_inverts_the_distribution_function():
@@ -20,7 +20,7 @@ def test_pick_inverts_the_distribution_function():
     assert pick(3.0 * q, edges) == (pytest.approx([1, 3, 4]), 3.0)
 
 
-@pytest.mark.parametrize("size", [5, BLOCK, 3 * BLOCK + 7])
+@pytest.mark.parametrize("size", [5, 1024, 3079])
 def test_every_index_has_its_share_of_the_positions(size):
     """With whole multiples of 1/N, N even positions meet each index exactly N q_i times."""
     rng = np.random.default_rng(size)

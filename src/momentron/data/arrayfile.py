@@ -24,12 +24,10 @@ WORDS = "words"
 DIGEST = 65  # bytes of a SHA-256 in hexadecimal and the end of its line
 
 
-class ForeignFile(ValueError):
-    """The file begins with another line."""
-
-
-class DamagedFile(ValueError):
-    """The file is not as it was written."""
+class UnreadableFile(ValueError):
+    """The file is of another kind or damaged, or larger than memory; its text goes on after the
+    name of the file.
+    """
 
 
 def write_arrays(
@@ -52,34 +50,33 @@ def read_arrays(stream: IO[bytes], title: bytes) -> tuple[dict[str, str], Arrays
 
     Raises
     ------
-    ForeignFile, DamagedFile
-    MemoryError
-        If the arrays would take more than all memory; nothing was read then.
+    UnreadableFile
+        Also if the arrays would take more than all memory; nothing was read then.
     """
     if stream.read(len(title)) != title:
-        raise ForeignFile
+        raise UnreadableFile("is not a checkpoint of this version")
     digest = stream.read(DIGEST)
     size, memory = os.fstat(stream.fileno()).st_size, machine_memory()
     if size > memory:
-        raise MemoryError(f"takes {size} bytes, but only {memory:.0f} fit into memory")
+        raise UnreadableFile(f"takes {size} bytes, but only {memory:.0f} fit into memory")
     body = stream.read()
     if hashlib.sha256(body).hexdigest().encode() + b"\n" != digest:
-        raise DamagedFile
+        raise UnreadableFile("is damaged")
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             members = archive.infolist()
         is_plain = all(member.compress_type == zipfile.ZIP_STORED for member in members)
         if not is_plain or sum(member.file_size for member in members) > size:
-            raise DamagedFile
+            raise UnreadableFile("is damaged")
         with np.load(io.BytesIO(body), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         words = json.loads(arrays.pop(WORDS).tobytes())
         is_sound = len(arrays) == len(members) - 1 and all(map(_is_numbers, arrays.values()))
         is_sound &= all(type(word) is str for word in words.values())
     except Exception as error:  # zipfile, numpy and json raise anything for files nobody wrote
-        raise DamagedFile from error
+        raise UnreadableFile("is damaged") from error
     if not is_sound:
-        raise DamagedFile
+        raise UnreadableFile("is damaged")
     return words, arrays
 
 

@@ -22,8 +22,6 @@ from momentron.arithmetic.rounding import UNIT_ROUNDOFF, accurate_sum, gamma, un
 from momentron.certificate import read_only
 from momentron.dual.losses import Loss
 
-BLOCK = 1024  # weights summed at a time: a running sum of all would cost more than the link
-
 
 @dataclass(frozen=True)
 class Vertex:
@@ -35,8 +33,6 @@ class Vertex:
     @classmethod
     def summed(cls, index: np.ndarray, weight: np.ndarray) -> "Vertex":
         """The weights, added up for repeated rows."""
-        if index.size == 1:
-            return cls(index, weight)
         distinct, place = np.unique(index, return_inverse=True)
         return cls(distinct, np.bincount(place, weight, distinct.size))
 
@@ -253,9 +249,6 @@ class ClassBalanced(Simplex):
     def columns(self) -> np.ndarray:
         return self.signs[:, None]
 
-    def spread(self, b: np.ndarray) -> np.ndarray:
-        return b[0] * self.signs
-
 
 def _numbers(rows: Group, places: Any) -> Any:
     """The numbers of the rows at these places of a group."""
@@ -312,15 +305,7 @@ def pick(q: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, float]:
     The inverse of the distribution function: an index of weight zero is never returned, and each
     other has probability q_i / mass for a uniform position.
     """
-    ends = np.cumsum(np.add.reduceat(q, np.arange(0, q.size, BLOCK)))
+    ends = np.cumsum(q)
     mass = float(ends[-1])
     targets = np.minimum(positions * mass, np.nextafter(mass, 0.0))
-    index = np.empty(positions.size, np.intp)
-    for i, block in enumerate(np.searchsorted(ends, targets, side="right")):
-        start = int(block) * BLOCK
-        rest = targets[i] - (ends[block - 1] if block else 0.0)
-        inner = np.cumsum(q[start : start + BLOCK])
-        # the sums of a block and of its entries one by one may differ in the last digit
-        rest = min(rest, np.nextafter(inner[-1], 0.0))
-        index[i] = start + int(np.searchsorted(inner, rest, side="right"))
-    return index, mass
+    return np.searchsorted(ends, targets, side="right"), mass

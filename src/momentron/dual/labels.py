@@ -128,7 +128,7 @@ class Labels:
 
     def scores_at(self, index: np.ndarray, products: np.ndarray) -> np.ndarray:
         """The named entries of Zw, from the rows `examples(index)` of Xw."""
-        return self._minus_signs[index] * products
+        return -(self.output_signs(index) * products.reshape(index.size, -1)).sum(axis=1)
 
     def mix_at(self, index: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(rows of X, coefficients) for a q that is zero but on the named constraints."""
@@ -265,12 +265,6 @@ class ManyClasses(Labels):
         self._others = (others + starts[:, None]).ravel()
         self._own = codes + starts
 
-    def classes_of(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(c, j) of the named pairs."""
-        own = self.codes[self.examples(index)]
-        wrong = index % self.per_example
-        return own, wrong + (wrong >= own)
-
     def scores(self, products: np.ndarray) -> np.ndarray:
         flat = np.ascontiguousarray(products).ravel()
         scores = flat.take(self._others).reshape(self._shape)
@@ -295,25 +289,17 @@ class ManyClasses(Labels):
     def examples(self, index: np.ndarray) -> np.ndarray:
         return index // self.per_example
 
-    def scores_at(self, index: np.ndarray, products: np.ndarray) -> np.ndarray:
-        place = np.arange(index.size)
-        own, other = self.classes_of(index)
-        return products[place, other] - products[place, own]
-
     def mix_at(self, index: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rows, place = np.unique(self.examples(index), return_inverse=True)
-        own, other = self.classes_of(index)
         mixed = np.zeros((rows.size, self.n_classes), weight.dtype)
-        np.add.at(mixed, (place, other), weight)
-        np.add.at(mixed, (place, own), -weight)
+        np.add.at(mixed, place, -weight[:, None] * self.output_signs(index))
         return rows, mixed
 
     def output_signs(self, index: np.ndarray | slice) -> np.ndarray:
         index = np.arange(self.size)[index] if isinstance(index, slice) else index
-        own, other = self.classes_of(index)
         signs, place = np.zeros((index.size, self.n_classes)), np.arange(index.size)
-        signs[place, own] = 1.0
-        signs[place, other] = -1.0
+        signs[place, self.codes[self.examples(index)]] = 1.0
+        signs[place, self._others[index] % self.n_classes] = -1.0
         return signs
 
     def dual_of(self, q: np.ndarray) -> np.ndarray:

@@ -40,32 +40,31 @@ class Penalty:
     upper: float | np.ndarray = math.inf
 
     @classmethod
-    def squared_hinge(
-        cls, C: float, weights: np.ndarray | None, exponent: int, labels: Labels
+    def of(
+        cls, name: str, C: float, weights: np.ndarray | None, exponent: int, labels: Labels
     ) -> "Penalty":
-        """The penalty for C and the rows' factors of it, for an X divided by 2^exponent.
+        """The hinge or squared hinge for C and the rows' factors of it; X is divided by 2^exponent.
 
         The root stays a normal float where C itself, scaled by 4^exponent, would not.
         """
-        own = np.full(1, C) if weights is None else C * weights
-        scale = math.ldexp(1.0, -exponent) if exponent > -900 else math.inf
-        with np.errstate(over="ignore"):
-            roots = (1.0 / np.sqrt(2.0 * own)) * scale
-        _require_proportion(C, weights, exponent, (roots > 1e-150) & (roots < 1e150), 300)
-        if (roots == roots[0]).all():
-            return cls(root=float(roots[0]))
-        return cls(root=read_only(roots[labels.examples(np.arange(labels.size))]))
-
-    @classmethod
-    def hinge(
-        cls, C: float, weights: np.ndarray | None, exponent: int, labels: Labels
-    ) -> "Penalty":
-        """The same for the hinge."""
         own = C * (np.ones(labels.codes.size) if weights is None else weights)
+        is_box, most = name == "hinge", 290 if name == "hinge" else 150
         with np.errstate(over="ignore", under="ignore"):
-            own = np.ldexp(own, 2 * exponent)
-        _require_proportion(C, weights, exponent, (own > 1e-290) & (own < 1e290), 290)
-        return cls(upper=read_only(own[labels.examples(np.arange(labels.size))]))
+            numbers = own if is_box else 1.0 / np.sqrt(2.0 * own)
+            numbers = np.ldexp(numbers, 2 * exponent if is_box else -exponent)
+        is_good = (numbers > 10.0**-most) & (numbers < 10.0**most)
+        if not is_good.all():
+            what, decades = f"C={short(C)}", most if is_box else 2 * most
+            if weights is not None:
+                what += f" times a weight of {float(weights[int(is_good.argmin())])!r}"
+            raise InputError(
+                f"{what} is out of proportion to X, whose entries reach 2**{exponent}: C·max‖x‖² "
+                f"must lie between 1e-{decades} and 1e{decades}; rescale X"
+            )
+        if not is_box and (numbers == numbers[0]).all():
+            return cls(root=float(numbers[0]))
+        numbers = read_only(numbers[labels.examples(np.arange(labels.size))])
+        return cls(upper=numbers) if is_box else cls(root=numbers)
 
     @property
     def name(self) -> str:
@@ -110,17 +109,3 @@ class Penalty:
 
 
 HARD = Penalty()
-
-
-def _require_proportion(
-    C: float, weights: np.ndarray | None, exponent: int, is_good: np.ndarray, decades: int
-) -> None:
-    if is_good.all():
-        return
-    what = f"C={short(C)}"
-    if weights is not None:
-        what += f" times a weight of {float(weights[int(is_good.argmin())])!r}"
-    raise InputError(
-        f"{what} is out of proportion to X, whose entries reach 2**{exponent}: C·max‖x‖² must lie "
-        f"between 1e-{decades} and 1e{decades}; rescale X"
-    )

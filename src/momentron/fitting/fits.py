@@ -374,6 +374,6 @@ def _start_anywhere(problem: Problem, initial: Any, solver: Solver) -> Start:
         raise InputError("initial contains NaN or infinity; every weight must be finite")
     coef = np.ldexp(coef, problem.exponent)  # the rows are those of X over 2^exponent
     w = problem.from_coef(coef)
-    if not problem.length(w) * problem.radius <= FARTHEST:
+    if not problem.norm(w) * problem.radius <= FARTHEST:
         raise InputError(f"initial is too long: x·w would be above {FARTHEST:g}; shorten it")
     return Start(w, np.zeros(problem.dual_set.n_intercepts), np.empty(0))

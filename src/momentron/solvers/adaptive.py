@@ -155,8 +155,7 @@ class Adaptive(Solver):
         first, iterate = problem.start(), Combination(problem)
         scores, q, near = first.scores, first.weights, first.near
         if options.start is not None:
-            given = problem.begin(options.start.w, options.start.b)
-            iterate.begin(options.start.q, problem.norm(given.w))
+            iterate.begin(options.start.q, problem.norm(problem.start(options.start).w))
             scores = iterate.scores()
             q, _, near = problem.dual_set.link_near(scores, near)
         n_steps = self.planned_steps(problem)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.data.arrayfile import Arrays, DamagedFile, ForeignFile, read_arrays, write_arrays
+from momentron.data.arrayfile import Arrays, UnreadableFile, read_arrays, write_arrays
 from momentron.data.safefiles import (
     PRIVATE,
     Lock,
@@ -109,11 +109,7 @@ class Checkpoint(Lock):
                 identity, arrays = read_arrays(file, TITLE)
         except FileNotFoundError:
             return None
-        except ForeignFile:
-            raise InputError(f"{self.path} is not a checkpoint of this version: {REMEDY}") from None
-        except DamagedFile:
-            raise InputError(f"checkpoint {self.path} is damaged: {REMEDY}") from None
-        except MemoryError as error:
+        except UnreadableFile as error:
             raise InputError(f"checkpoint {self.path} {error}: {REMEDY}") from None
         except OSError as error:
             raise InputError(f"checkpoint {self.path} cannot be read: {reason(error)}") from error
@@ -203,57 +199,51 @@ def restore_run(run: "Run", arrays: Arrays) -> None:
         raise unusable(f"it counts {n_iter:g} iterations, but {t} steps and a trace up to {last}")
 
 
+def _parts_of(state: Any) -> dict[str, Any]:
+    """What a file keeps of a state: its own account, or else all its attributes."""
+    return state.to_arrays() if hasattr(state, "to_arrays") else {"t": state.t} | vars(state)
+
+
 def state_arrays(problem: CertifiedProblem, state: Any) -> Arrays:
-    """A solver's state as arrays: its own account, or all its attributes where they are plain."""
-    own = getattr(state, "to_arrays", None)
-    if own is not None:
-        return dict(own())
+    """A solver's state as arrays; an error where some part of it is neither numbers nor weights."""
     arrays: Arrays = {}
-    for name, value in ({"t": state.t} | vars(state)).items():
+    for name, value in _parts_of(state).items():
         if hasattr(value, "to_arrays"):
-            inner = value.to_arrays().items()
-            arrays |= _prefixed(name, {k: _as_array(problem, k, v) for k, v in inner})
+            arrays |= _prefixed(name, state_arrays(problem, value))
+        elif isinstance(value, np.ndarray | float | int):
+            arrays[name] = np.asarray(value)
         else:
-            arrays[name] = _as_array(problem, name, value)
+            try:
+                arrays[name] = problem.weights_to_array(value)
+            except SolverError:
+                raise InputError(
+                    f"checkpoint needs a method whose state is numbers, such as momentum; here "
+                    f"{name!r} is {type(value).__name__}: leave checkpoint out"
+                ) from None
     return arrays
-
-
-def _as_array(problem: CertifiedProblem, name: str, value: Any) -> np.ndarray:
-    if isinstance(value, np.ndarray | float | int):
-        return np.asarray(value)
-    try:
-        return problem.weights_to_array(value)
-    except SolverError:
-        raise InputError(
-            f"checkpoint needs a method whose state is numbers, such as momentum; here "
-            f"{name!r} is {type(value).__name__}: leave checkpoint out"
-        ) from None
 
 
 def restore_state(problem: CertifiedProblem, state: Any, arrays: Arrays) -> None:
     """Set a fresh state to what `state_arrays` gave."""
-    own = getattr(state, "from_arrays", None)
-    if own is not None:
-        own(arrays)
-        return
-    for name, fresh in ({"t": state.t} | vars(state)).items():
-        if hasattr(fresh, "from_arrays"):
-            part, inner = section(name, arrays), fresh.to_arrays().items()
-            fresh.from_arrays({k: _restored(problem, k, part, v) for k, v in inner})
+    found: dict[str, Any] = {}
+    for name, fresh in _parts_of(state).items():
+        if hasattr(fresh, "to_arrays"):
+            restore_state(problem, fresh, section(name, arrays))
+        elif isinstance(fresh, np.ndarray):
+            found[name] = taken(name, arrays, fresh)
+        elif isinstance(fresh, float | int):
+            value = taken(name, arrays, np.asarray(fresh))
+            if np.isnan(value) or (isinstance(fresh, int) and value < 0):
+                raise unusable(f"{name} is {value}, which is impossible")
+            found[name] = value.item()
         else:
-            setattr(state, name, _restored(problem, name, arrays, fresh))
-
-
-def _restored(problem: CertifiedProblem, name: str, arrays: Arrays, fresh: Any) -> Any:
-    """What a file has in the place of a fresh value, of the same kind."""
-    if isinstance(fresh, np.ndarray):
-        return taken(name, arrays, fresh)
-    if not isinstance(fresh, float | int):
-        return problem.weights_from_array(taken(name, arrays, problem.weights_to_array(fresh)))
-    value = taken(name, arrays, np.asarray(fresh))
-    if np.isnan(value) or (isinstance(fresh, int) and value < 0):
-        raise unusable(f"{name} is {value}, which is impossible")
-    return value.item()
+            array = taken(name, arrays, problem.weights_to_array(fresh))
+            found[name] = problem.weights_from_array(array)
+    if hasattr(state, "from_arrays"):
+        state.from_arrays(found)
+    else:
+        for name, value in found.items():
+            setattr(state, name, value)
 
 
 def _prefixed(prefix: str, arrays: Mapping[str, np.ndarray]) -> Arrays:
@@ -270,12 +260,19 @@ def section(prefix: str, arrays: Mapping[str, np.ndarray]) -> Arrays:
 
 
 def data_identity(data: TrainingData) -> dict[str, str]:
-    """Rows and labels by content. Reads all of X once."""
+    """Rows and labels by content, whatever their layout in memory. Reads all of X once."""
+    X = data.X
+    if sp.issparse(X):
+        X = sp.csr_array(X)
+        rows: Iterable[np.ndarray] = X.data, X.indices, X.indptr
+    else:  # a block is copied at a time
+        blocks = row_blocks(X.shape[0], max(1, X.size // max(X.shape[0], 1)))
+        rows = (np.asarray(X[block]) for block in blocks)
     return {
         "shape": " × ".join(str(size) for size in data.X.shape),
         "classes": digest_of(data.classes.astype(str)),
         "labels": digest_of(data.codes.astype(np.int64)),
-        "data": digest_of(*_content_of_rows(data.X)),
+        "data": digest_of(*rows),
     }
 
 
@@ -286,15 +283,6 @@ def digest_of(*arrays: np.ndarray) -> str:
         total.update(f"{array.dtype.str}{array.shape}".encode())
         total.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return total.hexdigest()[:32]
-
-
-def _content_of_rows(X: Any) -> Iterable[np.ndarray]:
-    """Arrays that tell all rows, whatever their layout in memory; a block is copied at a time."""
-    if sp.issparse(X):
-        X = sp.csr_array(X)
-        return X.data, X.indices, X.indptr
-    width = max(1, X.size // max(X.shape[0], 1))
-    return (np.asarray(X[rows]) for rows in row_blocks(X.shape[0], width))
 
 
 def parameters_of(solver: Any) -> str:

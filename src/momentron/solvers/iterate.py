@@ -72,7 +72,7 @@ class Iterate(Row):
             coef = as_coef(getattr(reference, "coef", reference), shape, "reference")
             known[:] = [(reference, problem.from_coef(coef))]
         w = problem.without_slack(self._primal.w)
-        return angle_between(w, known[0][1], problem.length)
+        return angle_between(w, known[0][1], problem.norm)
 
 
 def angle_between(w: np.ndarray, v: np.ndarray, norm: Callable[[np.ndarray], float]) -> float:

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -23,13 +23,8 @@ from momentron.views.trace import Row, Trace
 Callback = Callable[[Iterate], Any]
 Reporter = Callable[[Row], None]
 
-ENDINGS = (
-    None,
-    Status.STALLED,
-    Status.NO_ROOM,
-    Status.TIME_BUDGET,
-    Status.ITERATION_BUDGET,
-)
+BUDGETS = (Status.TIME_BUDGET, Status.ITERATION_BUDGET)
+ENDINGS = (None, Status.STALLED, Status.NO_ROOM, *BUDGETS)
 LARGEST_ROUNDING = 1e-4  # or tol, of the longest row: above it nothing is called not separable
 PATIENCE = 0.6  # seconds in which the last certificate must be there, after Ctrl-C or the budget
 PATIENCE_SHARE = 0.06  # or this share of the budget, if that is longer
@@ -148,7 +143,7 @@ class Run:
         self.state: Any = None
         self.trace = Trace(self.record_every)
         self.w = self.last_w = problem.zeros()
-        self.q: Any = problem.even_weights()
+        self.q: Any = problem.no_weights()
         self.lower, self.upper = -math.inf, math.inf
         self.next = 0  # the iteration from which to ask for a certificate again
         self._certified: Certified | None = None
@@ -180,7 +175,11 @@ class Run:
         self.closing = time.perf_counter() + budget.patience
         if self.status is not Status.INTERRUPTED:
             self.closing = max(self.closing, clock.deadline(budget.max_time + budget.grace))
-        self.w, self.q, self.certificate = self._closed()
+        with suppress(KeyboardInterrupt, OutOfTime), until(self.closing):
+            self._close()
+        # where there was no time for the best pair, it is the one certified last
+        closed = self._certified or Certified(self.w, self.q, without_time(problem))
+        self.w, self.q, self.certificate = closed
         self.seconds = clock.total()
 
     def _iterate(self, deadline: float) -> Status:
@@ -274,8 +273,7 @@ class Run:
         iteration, tol = self.trace.n_iter, self.budget.tol
         separated = self.lower > 0.0 and relative_gap(self.lower, self.upper) <= tol
         is_worth_asking = separated or self.upper <= self._vanishing
-        is_budget = ending in (Status.TIME_BUDGET, Status.ITERATION_BUDGET)
-        if is_budget and not is_worth_asking:
+        if ending in BUDGETS and not is_worth_asking:
             return ending
         if ending is None and (not is_worth_asking or iteration < self.next):
             return None
@@ -308,9 +306,8 @@ class Run:
     def _certificate(self, *, sharp: bool) -> Certificate:
         """The certificate of the present pair."""
         w, q = self.w, self.q
-        certificate = self.problem.certify(w, q, sharp=sharp)
-        self._certified = Certified(w, q, certificate)
-        return certificate
+        self._certified = Certified(w, q, self.problem.certify(w, q, sharp=sharp))
+        return self._certified.certificate
 
     def _adopt_refined(self) -> Status | None:
         """Take the pair with more digits, if its certificate is the better one.
@@ -326,15 +323,6 @@ class Run:
             certificate = certificate.with_margin(margin, is_bound=True)
             self._certified = Certified(self.w, self.q, certificate)
         return self._answer(self._certified.certificate)
-
-    def _closed(self) -> Certified:
-        """The best pair, certified; where there is no time for it, the one certified last."""
-        try:
-            with until(self.closing):
-                self._close()
-        except (KeyboardInterrupt, OutOfTime):
-            pass
-        return self._certified or Certified(self.w, self.q, without_time(self.problem))
 
     def _close(self) -> None:
         """Certify the pair of the result; sharply where rounding is what is left of the gap."""

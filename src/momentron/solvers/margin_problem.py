@@ -7,14 +7,17 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from momentron.certificate import Certificate, admitted
 from momentron.dual.dualsets import DualSet
 from momentron.dual.penalty import HARD, Penalty
-from momentron.errors import InputError, SolverError
+from momentron.errors import SolverError
+
+if TYPE_CHECKING:
+    from momentron.solvers.solver import Start
 
 COLD = np.empty(0)  # no nearby evaluation to start from
 
@@ -89,7 +92,7 @@ class MarginProblem(ABC):
 
     @abstractmethod
     def norm(self, w: np.ndarray) -> float:
-        """‖w‖ in the space where the classifier lives."""
+        """‖w‖ in the space where the classifier lives, with slack or without."""
 
     def functional_margin(self, scores: np.ndarray) -> float:
         """The least −⟨z, w⟩ for the best intercepts, from the scores of an evaluation."""
@@ -101,12 +104,8 @@ class MarginProblem(ABC):
         return self.functional_margin(scores) / norm if norm > 0.0 else 0.0
 
     @abstractmethod
-    def start(self) -> Evaluation:
-        """The evaluation of w = 0, at no pass."""
-
-    def begin(self, w: np.ndarray, b: np.ndarray) -> Evaluation:
-        """The evaluation of a given start in units of X, for one pass; in memory alone."""
-        raise InputError("initial is for data in memory; name a checkpoint to continue a run")
+    def start(self, given: "Start | None" = None) -> Evaluation:
+        """The evaluation of w = 0, at no pass; or of a given start, for one, in memory alone."""
 
     @abstractmethod
     def evaluate(self, w: np.ndarray, near: np.ndarray = COLD) -> Evaluation:
@@ -276,10 +275,6 @@ class CertifiedProblem(MarginProblem):
     def passes(self) -> int:
         """Passes over the data so far."""
 
-    def even_weights(self) -> Any:
-        """The same weight for every constraint; none in blocks, where nobody summed the rows."""
-        return self.no_weights()
-
     @abstractmethod
     def admitted_weights(self, q: Any) -> Any:
         """Proposed weights in a form that no solver can change any more."""
@@ -308,10 +303,6 @@ class CertifiedProblem(MarginProblem):
     def without_slack(self, w: np.ndarray) -> np.ndarray:
         """A view of w alone, where C is finite and w has slack next to it."""
         return w
-
-    def length(self, w: np.ndarray) -> float:
-        """‖w‖ of a classifier without slack."""
-        return self.norm(w)
 
     # --- for the result ------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ def begun(
     if start is None:
         return iterate, 0.0
     iterate.begin(start.q, length)
-    return iterate, problem.norm(problem.begin(start.w, start.b).w) ** 2
+    return iterate, problem.norm(problem.start(start).w) ** 2
 
 
 class NormalizedPerceptron(Solver):

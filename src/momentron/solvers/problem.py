@@ -35,12 +35,8 @@ from momentron.rows import Operator
 from momentron.rows.kernels.choice import KernelChoice
 from momentron.rows.operator import for_solver, shallow_copy
 from momentron.rows.validation import TrainingData, operator_of
-from momentron.solvers.margin_problem import (
-    COLD,
-    CertifiedProblem,
-    Evaluation,
-    SparseDual,
-)
+from momentron.solvers.margin_problem import COLD, CertifiedProblem, Evaluation, SparseDual
+from momentron.solvers.solver import Start
 
 __all__ = ["KernelChoice", "Problem"]
 
@@ -136,8 +132,7 @@ class Problem(CertifiedProblem):
             rows = operator_of(data.X) if kernel is None else kernel.operator(data.X)
         labels, cost = as_labels(data.classes.size, fit_intercept, data.codes), HARD
         if math.isfinite(C):
-            price = Penalty.hinge if penalty == "hinge" else Penalty.squared_hinge
-            cost = price(C, data.weights, rows.exponent, labels)
+            cost = Penalty.of(penalty, C, data.weights, rows.exponent, labels)
         return cls(
             rows,
             labels,
@@ -221,8 +216,11 @@ class Problem(CertifiedProblem):
         return np.concatenate([w.ravel(), more])
 
     def parts(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The two parts of such an array, as views; b is zero where there are no intercepts."""
-        if not self.is_soft:
+        """The two parts of such an array, as views; b is zero where there are no intercepts.
+
+        A classifier of a hard margin, or one without slack, has no second part.
+        """
+        if w.shape == self._shape:
             return w, NOTHING
         cut = w.size - self._n_more
         head, more = w[:cut], w[cut:]
@@ -246,19 +244,19 @@ class Problem(CertifiedProblem):
     def margin(self, w: np.ndarray, scores: np.ndarray) -> float:
         return float(scores[0]) if self.penalty.has_box else super().margin(w, scores)
 
-    def start(self) -> Evaluation:
-        scores = np.zeros(self.size)
-        return Evaluation(self.zeros(), scores, *self.dual_set.link_near(scores, COLD))
+    def start(self, given: Start | None = None) -> Evaluation:
+        if given is None:
+            scores = np.zeros(self.size)
+            return Evaluation(self.zeros(), scores, *self.dual_set.link_near(scores, COLD))
+        w = given.w
+        if self.is_soft:  # what a functional margin of 1 lacks
+            outputs = self.operator.scores_in_double(w) + self.labels.all_intercepts(given.b)
+            w = self.with_slack(w, np.maximum(0.0, 1.0 + self.labels.scores(outputs)))
+        return self.evaluate(self.radius * w)
 
     def evaluate(self, w: np.ndarray, near: np.ndarray = COLD) -> Evaluation:
         scores = self.scores(w)
         return Evaluation(w, scores, *self.dual_set.link_near(scores, near))
-
-    def begin(self, w: np.ndarray, b: np.ndarray) -> Evaluation:
-        if self.is_soft:  # what a functional margin of 1 lacks
-            outputs = self.operator.scores_in_double(w) + self.labels.all_intercepts(b)
-            w = self.with_slack(w, np.maximum(0.0, 1.0 + self.labels.scores(outputs)))
-        return self.evaluate(self.radius * w)
 
     def combination(self) -> Combination:
         return Combination(self)
@@ -280,9 +278,6 @@ class Problem(CertifiedProblem):
     def from_coef(self, coef: np.ndarray) -> np.ndarray:
         return self.operator.from_coefficients(self.labels.from_coef(coef))
 
-    def length(self, w: np.ndarray) -> float:
-        return self.operator.norm(w)
-
     # --- the loss ------------------------------------------------------------------------------
 
     @property
@@ -296,9 +291,6 @@ class Problem(CertifiedProblem):
         return self.dual_set.link(scores)[1]
 
     # --- weights -------------------------------------------------------------------------------
-
-    def even_weights(self) -> np.ndarray:
-        return np.ones(self.size)
 
     def no_weights(self) -> np.ndarray:
         return np.zeros(self.size)

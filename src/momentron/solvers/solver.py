@@ -106,12 +106,6 @@ class State:
     t: int = field(default=0, init=False)
 
 
-def first_evaluation(problem: MarginProblem, options: RunOptions) -> Evaluation:
-    """Where a method begins that starts anywhere: at w = 0, or at the start it was given."""
-    start = options.start
-    return problem.start() if start is None else problem.begin(start.w, start.b)
-
-
 @dataclass
 class EvaluatedState(State):
     """w_t with what its evaluation found: scores, dual weights, ψ, and a start for the next one."""
@@ -124,7 +118,7 @@ class EvaluatedState(State):
 
     @classmethod
     def begin(cls, problem: MarginProblem, options: RunOptions) -> Self:
-        first = first_evaluation(problem, options)
+        first = problem.start(options.start)
         return cls(first.w, first.scores, first.weights, first.psi, first.near)
 
     def evaluate(self, problem: MarginProblem) -> Evaluation:

@@ -9,15 +9,7 @@ import numpy as np
 from momentron.data.reprs import words_of
 from momentron.errors import InputError, short
 from momentron.solvers.margin_problem import Evaluation, MarginProblem
-from momentron.solvers.solver import (
-    DEFAULTS,
-    Candidates,
-    Primal,
-    RunOptions,
-    Solver,
-    State,
-    first_evaluation,
-)
+from momentron.solvers.solver import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
 from momentron.status import Status
 
 FARTHEST = 1e12  # ‖w‖ above which an optimiser has run away, and its run ends
@@ -104,7 +96,7 @@ class TorchOptimizer(Solver):
         operator = getattr(problem, "operator", None)  # there is none of rows in blocks
         if operator is not None and operator.has_coefficient_per_row:
             raise InputError(f"method={self.name!r} does not support kernels; use 'momentum'")
-        first = first_evaluation(problem, options)
+        first = problem.start(options.start)
         parameter = torch.nn.Parameter(torch.from_numpy(first.w.copy()))
         optimizer = self.optimizer([parameter], **self.options)
         return TorchState(

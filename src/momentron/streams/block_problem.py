@@ -20,6 +20,7 @@ from momentron.arithmetic.rounding import UNIT_ROUNDOFF, up
 from momentron.certificate import BlockWeights, Certificate, Evidence, admitted, read_only
 from momentron.dual.labels import Labels, as_labels
 from momentron.dual.losses import Exponential
+from momentron.errors import InputError
 from momentron.rows.operator import shallow_copy
 from momentron.rows.validation import TrainingData
 from momentron.solvers.checkpoint import taken, unusable
@@ -158,7 +159,9 @@ class BlockProblem(CertifiedProblem):
     def from_coef(self, coef: np.ndarray) -> np.ndarray:
         return self._labels.from_coef(coef)
 
-    def start(self) -> Evaluation:
+    def start(self, given: Any = None) -> Evaluation:
+        if given is not None:
+            raise InputError("initial is for data in memory; name a checkpoint to continue a run")
         return replace(self.evaluate(self.zeros()), w=self.zeros())
 
     def evaluate(self, w: np.ndarray, near: np.ndarray = COLD) -> Evaluation:

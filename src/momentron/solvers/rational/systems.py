@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from flint import fmpz_mat, nmod_mat
 
-from momentron.arithmetic.clock import require_time, time_left
+from momentron.arithmetic.clock import OutOfTime, require_time, time_left
 from momentron.solvers.rational.memory import TooLarge
 
 Vector = dict[int, int]  # by coordinate; what is absent is zero
@@ -19,7 +19,6 @@ PRIME = 8388593  # below 2^23: float64 adds up 2^30 residues exactly
 MAX_EQUATIONS = 2500
 MAX_ELIMINATION = 3e11  # multiplications modulo the prime: some seconds
 IN_PROCESS = 1.0  # seconds of a call of python-flint, which nothing can interrupt
-INTERVAL = 0.02  # seconds between two looks at a process
 CHILD = """
 import marshal, sys
 from flint import fmpz_mat
@@ -77,30 +76,20 @@ def _solved_by_a_child(
     left: list[list[int]], right: list[list[int]]
 ) -> tuple[list[list[int]], int]:
     """`solve_many` in another process, which a deadline or Ctrl-C ends."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", CHILD],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
+    remaining = time_left()
     try:
-        # all at once: what `communicate` has not sent when its timeout expires, it never sends
-        assert child.stdin is not None
-        with child.stdin:
-            child.stdin.write(marshal.dumps((left, right)))
-        child.stdin = None
-        while True:
-            try:
-                answer, _ = child.communicate(timeout=INTERVAL)
-                break
-            except subprocess.TimeoutExpired:
-                require_time()
-    finally:
-        child.kill()
-        child.wait()
+        child = subprocess.run(
+            [sys.executable, "-c", CHILD],
+            input=marshal.dumps((left, right)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=None if math.isinf(remaining) else remaining,
+        )
+    except subprocess.TimeoutExpired:
+        raise OutOfTime from None
     if child.returncode:
         raise ZeroDivisionError("the system is singular")
-    numerators, denominator = marshal.loads(answer)
+    numerators, denominator = marshal.loads(child.stdout)
     return numerators, denominator
 
 
