@@ -20,7 +20,7 @@ from momentron import (
     Status,
     max_margin,
 )
-from momentron.certificate import certify_hinge
+from momentron.certificate.hinge import certify_hinge
 from momentron.solvers import SOLVERS
 from momentron.solvers.auto import Auto, AutoSettings
 from momentron.solvers.auto.deadline import Deadline

@@ -15,7 +15,8 @@ from test_certificate_properties import LAYOUTS, draw_entries, draw_scale
 from test_flows import best_by_linear_program
 
 from momentron import Status, max_margin
-from momentron.certificate import Certificate, certify, certify_margin, scores_in_double
+from momentron.certificate import Certificate, certify, certify_margin
+from momentron.certificate.bounds import scores_in_double
 from momentron.rows.validation import as_matrix, operator_of
 from momentron.solvers.problem import Problem
 from tests.oracles.margins import ExactProblem, best_margin_squared, signed_square

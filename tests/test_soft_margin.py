@@ -10,7 +10,7 @@ from sklearn.svm import LinearSVC
 from momentron import MaxMarginClassifier, max_margin
 from momentron.certificate import certify
 from momentron.certificate.bounds import (
-    adjoint_norm_bound,
+    length_bound,
     norm_bounds,
     scores_in_double,
     sharp_scores,
@@ -90,7 +90,7 @@ def test_slack_equals_the_wide_matrix():
         (soft.dual_norm(q), wide.dual_norm(q)),
         (soft.norm(w), wide.norm(w)),
         (norm_bounds(soft, w), norm_bounds(wide, w)),
-        (adjoint_norm_bound(soft, q, 50.0), adjoint_norm_bound(wide, q, 50.0)),
+        (length_bound(soft, q), length_bound(wide, q)),
         (soft.row_norms, wide.row_norms),
         (centred.tight_radius, np.hypot(np.linalg.norm(X - X.mean(0), axis=1).max(), 3.0**-0.5)),
     ]:

@@ -22,7 +22,7 @@ from momentron import (
     max_margin,
 )
 from momentron.certificate import certify
-from momentron.certificate.bounds import adjoint_norm_bound, scores_in_double, sharp_scores
+from momentron.certificate.bounds import length_bound, scores_in_double, sharp_scores
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.dual.dualsets import Vertex
 from momentron.dual.labels import as_labels
@@ -217,7 +217,7 @@ def test_slack_of_its_own_equals_the_wide_matrix():
         (scores_in_double(soft, w), scores_in_double(wide, w)),
         (sharp_scores(soft, rows, w), sharp_scores(wide, rows, w)),
         (soft.dual_norm(q), wide.dual_norm(q)),
-        (adjoint_norm_bound(soft, q, 50.0), adjoint_norm_bound(wide, q, 50.0)),
+        (length_bound(soft, q), length_bound(wide, q)),
         (soft.row_norms, wide.row_norms),
         (soft.penalty.stiffness * soft.penalty.shares, roots**-2.0),
     ]:

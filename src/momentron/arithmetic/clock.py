@@ -8,8 +8,7 @@ two pieces of work, none of which should take more than a fraction of a second: 
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -23,28 +22,23 @@ class OutOfTime(Exception):
 
 
 class until:
-    """Work inside must end by this moment of `time.perf_counter`, or by an earlier one in force."""
+    """Work inside must end by this moment of `time.perf_counter`, or by an earlier one in force.
 
-    __slots__ = ("_moment", "_token")
+    With `is_later`, an earlier one does not count: for the little that has to be done even where
+    time is over.
+    """
 
-    def __init__(self, moment: float) -> None:
-        self._moment = moment
+    __slots__ = ("_is_later", "_moment", "_token")
+
+    def __init__(self, moment: float, *, is_later: bool = False) -> None:
+        self._moment, self._is_later = moment, is_later
 
     def __enter__(self) -> None:
-        self._token = _deadline.set(min(self._moment, _deadline.get()))
+        moment = self._moment if self._is_later else min(self._moment, _deadline.get())
+        self._token = _deadline.set(moment)
 
     def __exit__(self, *error: object) -> None:
         _deadline.reset(self._token)
-
-
-@contextmanager
-def regardless() -> Iterator[None]:
-    """No deadline inside: for the little that has to be done even where time is over."""
-    token = _deadline.set(math.inf)
-    try:
-        yield
-    finally:
-        _deadline.reset(token)
 
 
 def deadline() -> float:

@@ -15,51 +15,15 @@ A bad proposal can loosen the interval, never falsify it.
     picture     an interval as people see it: ends rounded outward, and drawn
 """
 
-from momentron.certificate.bounds import (
-    LONG,
-    SHORT,
-    certify,
-    certify_margin,
-    classifier_bounds,
-    deciding_rows_in_double,
-    recomputed,
-    scores_in_double,
-    to_safe_length,
-)
-from momentron.certificate.certified import (
-    MOST_BITS,
-    Certificate,
-    admitted,
-    read_only,
-    relative_gap,
-)
-from momentron.certificate.evidence import BlockWeights, Evidence
-from momentron.certificate.exact import takes_whole_numbers, whole_numbers
-from momentron.certificate.hinge import box_weights, certify_hinge, objective_bound
-from momentron.certificate.passes import ArcScores, Findings
+from momentron.certificate.bounds import certify, certify_margin, classifier_bounds
+from momentron.certificate.certified import Certificate, admitted, read_only, relative_gap
 
 __all__ = [
-    "LONG",
-    "MOST_BITS",
-    "SHORT",
-    "ArcScores",
-    "BlockWeights",
     "Certificate",
-    "Evidence",
-    "Findings",
     "admitted",
-    "box_weights",
     "certify",
-    "certify_hinge",
     "certify_margin",
     "classifier_bounds",
-    "deciding_rows_in_double",
-    "objective_bound",
     "read_only",
-    "recomputed",
     "relative_gap",
-    "scores_in_double",
-    "takes_whole_numbers",
-    "to_safe_length",
-    "whole_numbers",
 ]

@@ -140,9 +140,23 @@ def over_norm(margin: float, norms: tuple[float, float]) -> float:
 
 
 def score_bounds(problem: "Problem", w: np.ndarray, norm: float, *, sharp: bool) -> np.ndarray:
-    """Sure upper bounds of the scores of a recomputed w, whose norm is at most `norm`."""
+    """Sure upper bounds of the scores of a recomputed w, whose norm is at most `norm`.
+
+    Sharp, they are in extended precision, and sharper where they decide. A score lies between its
+    bound less twice its error and that bound: a row whose bound is below what others surely reach
+    stays below them after sharpening, and only the others are recomputed.
+    """
     scores, errors = _worst_scores(problem, w, norm)
-    return _sharpened(problem, w, norm, scores, errors) if sharp else scores
+    if not sharp:
+        return scores
+    index = problem.dual_set.near_worst(scores, 2.0 * errors)
+    sharper = sharp_scores(problem, index, w)
+    # one more rounding for the sum with the errors
+    sharper += score_errors(problem, index, w, norm, EXTENDED_ROUNDOFF, 1)
+    sharper += 4.0 * np.abs(sharper) * gamma(1, EXTENDED_ROUNDOFF)
+    scores = scores.astype(np.longdouble)
+    scores[index] = np.minimum(scores[index], sharper)
+    return scores
 
 
 def _worst_scores(problem: "Problem", w: np.ndarray, norm: float) -> tuple[np.ndarray, np.ndarray]:
@@ -165,25 +179,6 @@ def deciding_rows_in_double(problem: "Problem", w: np.ndarray) -> np.ndarray:
         return w
     scores, errors = _worst_scores(problem, w, norm_bounds(problem, w)[1])
     return in_double(problem, w, problem.dual_set.near_worst(scores, 2.0 * errors))
-
-
-def _sharpened(
-    problem: "Problem", w: np.ndarray, norm: float, scores: np.ndarray, errors: np.ndarray
-) -> np.ndarray:
-    """The upper bounds on the scores, in extended precision, with sharper ones where they decide.
-
-    A score lies between its bound less twice its error and that bound: a row whose bound is below
-    what others surely reach stays below them after sharpening, and only the others are
-    recomputed.
-    """
-    index = problem.dual_set.near_worst(scores, 2.0 * errors)
-    sharper = sharp_scores(problem, index, w)
-    # one more rounding for the sum with the errors
-    sharper += score_errors(problem, index, w, norm, EXTENDED_ROUNDOFF, 1)
-    sharper += 4.0 * np.abs(sharper) * gamma(1, EXTENDED_ROUNDOFF)
-    scores = scores.astype(np.longdouble)
-    scores[index] = np.minimum(scores[index], sharper)
-    return scores
 
 
 # --- what a classifier says of the rows ----------------------------------------------------------
@@ -295,30 +290,17 @@ def length_bound(problem: "Problem", q: np.ndarray, *, sharp: bool = False) -> f
     """The same for a q that `normalize` gave: of the weights in the dual set next to it."""
     if problem.longest == 0.0:
         return 0.0
-    norms = problem.row_norms
+    norms, labels, root = problem.row_norms, problem.labels, problem.penalty.root
     roundings = int(np.count_nonzero(q)) + 2
     weighted_norms = up(float(q.astype(np.float64, copy=False) @ norms), roundings)
-    norm = adjoint_norm_bound(problem, q, weighted_norms, sharp=sharp)
-    return up(norm + problem.dual_set.mass_error(q, norms, weighted_norms, norm), 6)
-
-
-def adjoint_norm_bound(
-    problem: "Problem", q: np.ndarray, weighted_norms: float, *, sharp: bool = False
-) -> float:
-    """A sure upper bound of ‖Zᵀq‖ for q ≥ 0, given one of Σ q‖z‖."""
-    labels, root = problem.labels, problem.penalty.root
-    bound = problem.operator.adjoint_norm_bound(labels.mix(q), weighted_norms, sharp=sharp)
+    norm = problem.operator.adjoint_norm_bound(labels.mix(q), weighted_norms, sharp=sharp)
     if labels.roundings > 0:  # the coefficients are sums of weights, each rounded that often
-        bound = up(bound + gamma(labels.roundings + 1) * weighted_norms)
-    if not problem.penalty.has_ridge:
-        return bound
-    # what slack adds to the weighted norms only loosens the rows' share; roots that differ round
-    # once more each; what underflows is allowed for in the norm
-    if isinstance(root, float):
-        tail = root * vector_norm_bounds(q)[1]
-    else:
-        tail = vector_norm_bounds(root * q)[1]
-    return up(float(np.hypot(bound, tail)), 12)
+        norm = up(norm + gamma(labels.roundings + 1) * weighted_norms)
+    if problem.penalty.has_ridge:
+        # what slack adds to the weighted norms only loosens the rows' share; roots round once more
+        # each; what underflows is allowed for in the norm
+        norm = up(float(np.hypot(norm, vector_norm_bounds(root * q)[1])), 12)
+    return up(norm + problem.dual_set.mass_error(q, norms, weighted_norms, norm), 6)
 
 
 # --- lengths and units ---------------------------------------------------------------------------

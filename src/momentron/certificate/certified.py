@@ -98,18 +98,16 @@ def admitted(values: Any, shape: tuple[int, ...], name: str, *, whole: bool = Fa
         copy = np.array(values, copy=True, order="C", subok=False)
     except (TypeError, ValueError) as error:
         raise SolverError(f"{name} is not an array of numbers: {error}") from None
-    if whole and copy.dtype == object and copy.shape == shape and all(map(_is_whole, copy.flat)):
-        return copy
+    if whole and copy.dtype == object:
+        whole = all(type(value) is int and value.bit_length() <= MOST_BITS for value in copy.flat)
+        if whole and copy.shape == shape:
+            return copy
     if copy.dtype.kind not in "fiu" or copy.shape != shape:
         raise SolverError(
             f"{name} has type {copy.dtype} and shape {copy.shape}; this problem needs real numbers "
             f"of shape {shape}"
         )
     return copy if copy.dtype == np.longdouble else copy.astype(np.float64, copy=False)
-
-
-def _is_whole(value: Any) -> bool:
-    return type(value) is int and value.bit_length() <= MOST_BITS
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

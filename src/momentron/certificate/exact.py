@@ -39,7 +39,7 @@ def exact_margin(problem: "Problem", w: np.ndarray) -> float:
         margins[part] = unit * (rows @ w)
     reach = sum((margins[group].min() for group in groups), Fraction(0)) / len(groups)
     size = reach * reach / square
-    return _root_down(size) if reach >= 0 else -_root_up(size)
+    return _root(size, 0.0) if reach >= 0 else -_root(size, math.inf)
 
 
 def exact_length(problem: "Problem", q: np.ndarray) -> float:
@@ -57,7 +57,7 @@ def exact_length(problem: "Problem", q: np.ndarray) -> float:
     support = np.flatnonzero(q)
     signed, unit = _signed_rows(problem, support)
     vector = unit * (q[support] @ signed) / (total * len(masses))
-    return _root_up(Fraction(vector @ vector))
+    return _root(Fraction(vector @ vector), math.inf)
 
 
 def _signed_rows(problem: "Problem", index: np.ndarray) -> tuple[np.ndarray, Fraction]:
@@ -79,11 +79,8 @@ def whole_numbers(values: np.ndarray) -> tuple[np.ndarray, int]:
     return mantissas.astype(object) << shifts.astype(object), least - 53
 
 
-def _root_down(square: Fraction) -> float:
+def _root(square: Fraction, direction: float) -> float:
+    """A sure bound of √s: a lower one towards 0, an upper one towards infinity."""
     root = math.isqrt((square.numerator << 2 * ROOT_BITS) // square.denominator)
-    return math.nextafter(root / (1 << ROOT_BITS), 0.0)
-
-
-def _root_up(square: Fraction) -> float:
-    root = math.isqrt((square.numerator << 2 * ROOT_BITS) // square.denominator) + 1
-    return math.nextafter(root / (1 << ROOT_BITS), math.inf)
+    root += 1 if direction > 0.0 else 0
+    return math.nextafter(root / (1 << ROOT_BITS), direction)

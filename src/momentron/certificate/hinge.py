@@ -41,7 +41,11 @@ def certify_hinge(
     problem: "Problem", v: np.ndarray, alpha: np.ndarray, *, sharp: bool = False
 ) -> Certificate:
     """The interval that an admitted pair proves: v = (w, b), and α in any scale near the box."""
-    value, bound = objective_bound(problem, v)[0], box_bound(problem, alpha, sharp=sharp)
+    value, ray, bound = objective_bound(problem, v)[0], _ray(problem, alpha, sharp=sharp), 0.0
+    if ray is not None:  # D is at least this, in the operator's units
+        _, length, scale = ray
+        mass = down(scale * (1.0 - 16.0 * UNIT_ROUNDOFF), 4)
+        bound = down(mass - up(0.5 * up(scale * length) ** 2, 8), 4)
     lower = down(1.0 / up(math.sqrt(2.0 * value))) if value > 0.0 else math.inf
     upper = up(1.0 / down(math.sqrt(2.0 * bound))) if bound > 0.0 else math.inf
     return certificate_of(problem, lower, upper)
@@ -76,18 +80,8 @@ def _value(prices: np.ndarray, scores: np.ndarray, norm: float, stretch: float) 
     return math.inf if math.isnan(value) else value
 
 
-def box_bound(problem: "Problem", alpha: np.ndarray, *, sharp: bool = False) -> float:
-    """A sure lower bound on the best D, in the operator's units."""
-    ray = _ray(problem, alpha, sharp=sharp)
-    if ray is None:
-        return 0.0
-    _, length, scale = ray
-    mass = down(scale * (1.0 - 16.0 * UNIT_ROUNDOFF), 4)
-    return max(0.0, down(mass - up(0.5 * up(scale * length) ** 2, 8), 4))
-
-
 def box_weights(problem: "Problem", alpha: np.ndarray) -> np.ndarray:
-    """Weights in the box, balanced as the intercepts ask: those whose D `box_bound` bounds.
+    """Weights in the box, balanced as the intercepts ask: those whose D is certified.
 
     Weights that are balanced but for rounding stay as they are, at their bounds exactly.
     """

@@ -209,14 +209,11 @@ class _Descent:
         slope = float(best.gradient @ step)
         for length in (1.0, 0.25, 0.0625, 0.015625):
             point = self._at(best.delta + length * step)
-            if self._improves(point, length * slope):
+            fall = 1e-4 * length * slope
+            # near the end the error decides: ψ itself can no longer tell
+            if point.psi <= best.psi + fall if fall < -1e-12 else point.error < best.error:
                 return point
         return None
-
-    def _improves(self, point: _Point, slope: float) -> bool:
-        if slope < -1e-8:
-            return point.psi <= self.best.psi + 1e-4 * slope
-        return point.error < self.best.error  # ψ itself can no longer tell
 
 
 def _laplacian_step(flow: np.ndarray, degree: np.ndarray, gradient: np.ndarray) -> np.ndarray:

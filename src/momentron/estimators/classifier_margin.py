@@ -9,8 +9,9 @@ import numpy as np
 from momentron.api import fit, plan_fit
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, down, up
-from momentron.certificate import Certificate, classifier_bounds, to_safe_length
+from momentron.certificate import Certificate, classifier_bounds
 from momentron.certificate import certify as certify_pair
+from momentron.certificate.bounds import to_safe_length
 from momentron.data.models import as_coef, as_intercept
 from momentron.errors import InputError, short
 from momentron.fitting.options import FitOptions

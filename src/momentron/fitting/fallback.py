@@ -26,7 +26,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.extmath import row_norms
 
-from momentron.arithmetic.clock import OutOfTime, regardless, require_time, until
+from momentron.arithmetic.clock import OutOfTime, require_time, until
 from momentron.certificate import classifier_bounds
 from momentron.solvers.loop import Run
 from momentron.solvers.problem import Problem
@@ -180,7 +180,7 @@ class _Fitting:
         """Fit for at most this long, or until the deadline in force, or Ctrl-C."""
         first, enough = self._sizes(FIRST), self._sizes(FULL)
         try:
-            with regardless():
+            with until(math.inf, is_later=True):
                 self._fit(*first)
             with until(time.perf_counter() + seconds):
                 if enough != first:

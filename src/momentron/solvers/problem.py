@@ -9,23 +9,17 @@ import numpy as np
 
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF
-from momentron.certificate import (
+from momentron.certificate import Certificate, admitted, certify, certify_margin, read_only
+from momentron.certificate.bounds import (
     LONG,
     SHORT,
-    Certificate,
-    admitted,
-    box_weights,
-    certify,
-    certify_hinge,
-    certify_margin,
     deciding_rows_in_double,
-    objective_bound,
-    read_only,
     recomputed,
     scores_in_double,
-    takes_whole_numbers,
     to_safe_length,
 )
+from momentron.certificate.exact import takes_whole_numbers
+from momentron.certificate.hinge import box_weights, certify_hinge, objective_bound
 from momentron.dual.combination import Combination, mix_in_place
 from momentron.dual.dualsets import DualSet
 from momentron.dual.labels import Labels, as_labels
@@ -220,7 +214,7 @@ class Problem(CertifiedProblem):
 
         A classifier of a hard margin, or one without slack, has no second part.
         """
-        if w.shape == self._shape:
+        if not self.is_soft or w.shape == self._shape:
             return w, NOTHING
         cut = w.size - self._n_more
         head, more = w[:cut], w[cut:]

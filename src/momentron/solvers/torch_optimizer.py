@@ -99,23 +99,22 @@ class TorchOptimizer(Solver):
         first = problem.start(options.start)
         parameter = torch.nn.Parameter(torch.from_numpy(first.w.copy()))
         optimizer = self.optimizer([parameter], **self.options)
-        return TorchState(
-            parameter=parameter,
-            optimizer=optimizer,
-            scheduler=None if self.schedule is None else self.schedule(optimizer),
-            now=first,
-            mu=problem.mix(problem.no_weights(), 1.0, first.weights, 1.0),
-            z_mu=np.full_like(first.w, np.inf),
-        )
+        scheduler = None if self.schedule is None else self.schedule(optimizer)
+        nothing = np.full_like(first.w, np.inf)
+        return TorchState(parameter, optimizer, scheduler, first, first.weights, nothing)
 
     def step(self, problem: MarginProblem, state: TorchState) -> None:
         torch = _torch()
 
         def closure() -> Any:
             self._evaluate(problem, state)
-            now, q = state.now, state.now.weights
-            gradient = problem.gradient(q)
-            self._average(problem, state, gradient)
+            now, share = state.now, 2.0 / (state.t + 2.0)
+            gradient = problem.gradient(now.weights)
+            if not np.isfinite(state.z_mu).all():  # there is none yet
+                state.mu, state.z_mu = now.weights, gradient.copy()
+            else:  # μ ← (1 − λ)μ + λq and its image, λ = 2/(t + 2): later weights count for more
+                state.mu = problem.mix(state.mu, 1.0 - share, now.weights, share)
+                state.z_mu = (1.0 - share) * state.z_mu + share * gradient
             slope = 1.0 if self.objective == "log-risk" else problem.risk_slope(now.psi)
             state.parameter.grad = torch.from_numpy(slope * gradient)
             value = now.psi if self.objective == "log-risk" else problem.risk(now.psi)
@@ -133,15 +132,6 @@ class TorchOptimizer(Solver):
         state.is_over = state.is_over or not problem.norm(w) < FARTHEST
         if not state.is_over and not np.array_equal(w, state.now.w):
             state.now = problem.evaluate(w.copy(), state.now.near)
-
-    def _average(self, problem: MarginProblem, state: TorchState, gradient: np.ndarray) -> None:
-        """μ ← (1 − λ)μ + λq and its image, λ = 2/(t + 2): later weights count for more."""
-        if not np.isfinite(state.z_mu).all():
-            state.mu, state.z_mu = state.now.weights, gradient.copy()
-            return
-        share = 2.0 / (state.t + 2.0)
-        state.mu = problem.mix(state.mu, 1.0 - share, state.now.weights, share)
-        state.z_mu = (1.0 - share) * state.z_mu + share * gradient
 
     def candidates(self, problem: MarginProblem, state: TorchState) -> Candidates:
         now = state.now

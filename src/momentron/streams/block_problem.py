@@ -17,7 +17,8 @@ import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, up
-from momentron.certificate import BlockWeights, Certificate, Evidence, admitted, read_only
+from momentron.certificate import Certificate, admitted, read_only
+from momentron.certificate.evidence import BlockWeights, Evidence
 from momentron.dual.labels import Labels, as_labels
 from momentron.dual.losses import Exponential
 from momentron.errors import InputError

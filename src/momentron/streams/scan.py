@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.certificate import ArcScores, Findings
+from momentron.certificate.passes import ArcScores, Findings
 from momentron.dual.labels import Labels, as_labels
 from momentron.dual.losses import Exponential
 from momentron.rows import as_operator

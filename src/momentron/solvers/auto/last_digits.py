@@ -15,7 +15,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from momentron.arithmetic.clock import OutOfTime, until
-from momentron.certificate import MOST_BITS, whole_numbers
+from momentron.certificate.certified import MOST_BITS
+from momentron.certificate.exact import whole_numbers
 from momentron.solvers.auto.search import SUPPORT, Search
 from momentron.solvers.auto.working_rows import on_support
 from momentron.solvers.rational.memory import TooLarge
