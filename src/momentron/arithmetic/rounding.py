@@ -1,6 +1,8 @@
 """Rounding bounds in float64: Higham, *Accuracy and Stability of Numerical Algorithms*, ch. 3."""
 
 import math
+import sys
+from fractions import Fraction
 
 import numpy as np
 
@@ -63,6 +65,22 @@ def root_up(square: float) -> float:
 def root_down(square: float) -> float:
     """A sure lower bound of √s, given one of s; 0 where that is negative or not a number."""
     return max(0.0, down(math.sqrt(square))) if square > 0.0 else 0.0
+
+
+def rational_root(value: Fraction, *, up: bool = False) -> float:
+    """The largest float whose square is at most a rational, or the smallest that is at least it."""
+    if value <= 0:
+        return 0.0
+    shift = (value.numerator.bit_length() - value.denominator.bit_length()) // 2
+    try:
+        root = math.ldexp(math.sqrt(value / Fraction(4) ** shift), shift)
+    except OverflowError:
+        return math.inf if up else sys.float_info.max
+    outward, inward = (math.inf, 0.0) if up else (0.0, math.inf)
+    root = math.nextafter(root, inward)
+    while root < math.inf and (Fraction(root) ** 2 < value if up else Fraction(root) ** 2 > value):
+        root = math.nextafter(root, outward)
+    return min(root, math.inf if up else sys.float_info.max)
 
 
 def times_power_of_two(values: np.ndarray, exponent: int) -> np.ndarray:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from momentron.arithmetic.clock import require_time
+from momentron.arithmetic.rounding import rational_root
 
 if TYPE_CHECKING:
     from momentron.solvers.problem import Problem
 
 BLOCK = 1 << 14  # entries that are read as whole numbers at a time
-ROOT_BITS = 1100  # of a root behind the point: more than the range of float64 has
 
 
 def takes_whole_numbers(problem: "Problem") -> bool:
@@ -39,7 +39,7 @@ def exact_margin(problem: "Problem", w: np.ndarray) -> float:
         margins[part] = unit * (rows @ w)
     reach = sum((margins[group].min() for group in groups), Fraction(0)) / len(groups)
     size = reach * reach / square
-    return _root(size, 0.0) if reach >= 0 else -_root(size, math.inf)
+    return rational_root(size) if reach >= 0 else -rational_root(size, up=True)
 
 
 def exact_length(problem: "Problem", q: np.ndarray) -> float:
@@ -57,7 +57,7 @@ def exact_length(problem: "Problem", q: np.ndarray) -> float:
     support = np.flatnonzero(q)
     signed, unit = _signed_rows(problem, support)
     vector = unit * (q[support] @ signed) / (total * len(masses))
-    return _root(Fraction(vector @ vector), math.inf)
+    return rational_root(Fraction(vector @ vector), up=True)
 
 
 def _signed_rows(problem: "Problem", index: np.ndarray) -> tuple[np.ndarray, Fraction]:
@@ -77,10 +77,3 @@ def whole_numbers(values: np.ndarray) -> tuple[np.ndarray, int]:
     least = int(exponents[mantissas != 0].min(initial=0))
     shifts = np.where(mantissas != 0, exponents - least, 0)
     return mantissas.astype(object) << shifts.astype(object), least - 53
-
-
-def _root(square: Fraction, direction: float) -> float:
-    """A sure bound of √s: a lower one towards 0, an upper one towards infinity."""
-    root = math.isqrt((square.numerator << 2 * ROOT_BITS) // square.denominator)
-    root += 1 if direction > 0.0 else 0
-    return math.nextafter(root / (1 << ROOT_BITS), direction)

@@ -156,13 +156,15 @@ class Simplex:
 
     def risk_slope(self, psi: float) -> float:
         """The factor c with ∇R(w) = c Zᵀ∇ψ(Zw), R the average loss (least over b)."""
-        slope = _exponential(float(self.loss.log_slope(np.array([psi]))[0]))
-        return self.risk_factor * slope / self.size
+        return self._average(float(self.loss.log_slope(np.array([psi]))[0]))
 
     def risk(self, psi: float) -> float:
         """R, the average loss (least over b)."""
-        value = _exponential(float(self.loss.log_value(np.array([psi]))[0]))
-        return self.risk_factor * value / self.size
+        return self._average(float(self.loss.log_value(np.array([psi]))[0]))
+
+    def _average(self, log: float) -> float:
+        total = math.inf if log >= 709.0 else math.exp(log)
+        return self.risk_factor * total / self.size
 
     def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
         """The mean of `count` stratified draws e from C with E[e] = q, so that E[Zᵀe] = Zᵀq.
@@ -253,11 +255,6 @@ class ClassBalanced(Simplex):
 def _numbers(rows: Group, places: Any) -> Any:
     """The numbers of the rows at these places of a group."""
     return places if isinstance(rows, slice) else rows[places]
-
-
-def _exponential(x: float) -> float:
-    """eˣ, which is infinite where it overflows."""
-    return math.inf if x >= 709.0 else math.exp(x)
 
 
 def to_mass(q: np.ndarray, mass: float) -> np.ndarray:

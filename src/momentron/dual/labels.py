@@ -192,12 +192,13 @@ class Labels:
         With them, 0 for the second class and 1 for the first (two classes, z = −y x), or c·k + j
         from class c to class j.
         """
-        return 2 if self.fit_intercept else 1
+        return self.n_classes ** (2 if self.is_paired else 1) if self.fit_intercept else 1
 
     @property
     def arcs(self) -> np.ndarray:
         """The numbers of the arcs that exist: none leads from a class to itself."""
-        return np.arange(self.n_arcs)
+        arcs = np.arange(self.n_arcs)
+        return arcs[arcs % (self.n_classes + 1) > 0] if self.circulates else arcs
 
     @property
     def n_sums(self) -> int:
@@ -327,13 +328,3 @@ class ManyClasses(Labels):
         mixed = weights.copy()
         mixed[np.arange(codes.size), codes] = -weights.sum(axis=1)
         return mixed
-
-    @property
-    def n_arcs(self) -> int:
-        return self.n_classes**2 if self.fit_intercept else 1
-
-    @property
-    def arcs(self) -> np.ndarray:
-        if not self.fit_intercept:
-            return np.arange(1)
-        return np.flatnonzero(~np.eye(self.n_classes, dtype=bool).ravel())

@@ -6,7 +6,6 @@ which whole numbers can do.
 """
 
 import math
-import sys
 import warnings
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +15,7 @@ import numpy as np
 
 from momentron.api import max_margin
 from momentron.arithmetic.clock import OutOfTime, deadline, require_time, time_left, until
+from momentron.arithmetic.rounding import rational_root
 from momentron.separability.basis import ExactWeights
 from momentron.separability.cone import Cone, whole_multiples
 from momentron.solvers.rational.memory import TooLarge
@@ -136,7 +136,7 @@ def lower_bound(cone: Cone, w: list[int]) -> float:
     if len(vectors) > 1:  # the least over all shifts by one vector; w_0 = 0
         sums = [sum(column) for column in zip(*vectors, strict=True)]
         length -= Fraction(sum(v * v for v in sums), len(vectors) + 1)
-    return _root(Fraction(least**2, cone.scale**2) / length) if length else 0.0
+    return rational_root(Fraction(least**2, cone.scale**2) / length) if length else 0.0
 
 
 def upper_bound(cone: Cone, dual: ExactWeights) -> float:
@@ -149,23 +149,7 @@ def upper_bound(cone: Cone, dual: ExactWeights) -> float:
     square = sum(v * v for column in columns for v in column)
     if len(vectors) > 1:  # what the other classes sum to, class 0 has with the other sign
         square += sum(sum(column) ** 2 for column in columns)
-    return _root(Fraction(square, (sum(dual.numerators) * cone.scale) ** 2), up=True)
-
-
-def _root(value: Fraction, *, up: bool = False) -> float:
-    """The largest float whose square is at most the value, or the smallest that is at least it."""
-    if value <= 0:
-        return 0.0
-    shift = (value.numerator.bit_length() - value.denominator.bit_length()) // 2
-    try:
-        root = math.ldexp(math.sqrt(value / Fraction(4) ** shift), shift)
-    except OverflowError:
-        return math.inf if up else sys.float_info.max
-    outward, inward = (math.inf, 0.0) if up else (0.0, math.inf)
-    root = math.nextafter(root, inward)
-    while root < math.inf and (Fraction(root) ** 2 < value if up else Fraction(root) ** 2 > value):
-        root = math.nextafter(root, outward)
-    return min(root, math.inf if up else sys.float_info.max)
+    return rational_root(Fraction(square, (sum(dual.numerators) * cone.scale) ** 2), up=True)
 
 
 def balanced(cone: Cone, q: np.ndarray) -> ExactWeights:

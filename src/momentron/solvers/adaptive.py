@@ -137,7 +137,17 @@ class Adaptive(Solver):
         plan = {"n_steps": n_steps, "epsilon": epsilon, "delta": delta, "margin": margin}
         if self.is_theory:
             _refuse({"step": step, "momentum": momentum}, "parameters='theory' sets its own")
-            _check_plan(n_steps, epsilon, delta, margin)
+            if (n_steps is None) == (epsilon is None):
+                raise InputError(
+                    "parameters='theory' needs the length of its run: give either n_steps or "
+                    f"epsilon, not {'both' if epsilon is not None else 'neither'}"
+                )
+            if n_steps is not None:
+                as_count("n_steps", n_steps)
+                _refuse({"delta": delta, "margin": margin}, "it needs epsilon")
+            _require_positive("epsilon", epsilon)
+            _require_positive("margin", margin)
+            _require_positive("delta", delta, 1.0)
         else:
             _refuse(plan, "it needs parameters='theory'")
         self.step_size = as_schedule(1.0 if step is None else step)
@@ -245,26 +255,10 @@ def _bound_by_mean(problem: Problem, mean: np.ndarray) -> tuple[np.ndarray, floa
     return q, problem.dual_norm(q) / problem.radius
 
 
-def _check_plan(
-    n_steps: int | None, epsilon: float | None, delta: float | None, margin: float | None
-) -> None:
-    """Exactly one of n_steps and epsilon; delta and margin with epsilon only."""
-    if (n_steps is None) == (epsilon is None):
-        raise InputError(
-            "parameters='theory' needs the length of its run: give either n_steps or epsilon, "
-            f"not {'both' if epsilon is not None else 'neither'}"
-        )
-    if n_steps is not None:
-        as_count("n_steps", n_steps)
-        _refuse({"delta": delta, "margin": margin}, "it needs epsilon")
-    for name, value in (("epsilon", epsilon), ("margin", margin), ("delta", delta)):
-        if value is None:
-            continue
-        limit, wanted = math.inf, "a number above 0"
-        if name == "delta":
-            limit, wanted = 1.0, "a number in (0, 1)"
-        if not 0.0 < as_number(name, value, wanted) < limit:
-            raise InputError(f"{name}={short(value)} must be {wanted}")
+def _require_positive(name: str, value: float | None, limit: float = math.inf) -> None:
+    wanted = "a number above 0" if math.isinf(limit) else f"a number in (0, {limit:g})"
+    if value is not None and not 0.0 < as_number(name, value, wanted) < limit:
+        raise InputError(f"{name}={short(value)} must be {wanted}")
 
 
 def _refuse(values: dict[str, Any], reason: str) -> None:

@@ -121,7 +121,7 @@ class Run:
         The last iterate.
     closing : float
         When the result must be there, on the clock of `time.perf_counter`.
-    seconds : float
+    n_iter, passes, seconds : int, int, float
         What it took.
     """
 
@@ -151,14 +151,6 @@ class Run:
         self._vanishing = min(self.budget.tol, self.solver.vanishing(self.budget.tol))
         self._references: References = []
 
-    @property
-    def n_iter(self) -> int:
-        return self.trace.n_iter
-
-    @property
-    def passes(self) -> int:
-        return self.seen.passes
-
     def complete(self) -> None:
         """Run to the end, and certify the pair of the result."""
         problem, budget, clock = self.problem, self.budget, self.clock
@@ -180,6 +172,7 @@ class Run:
         # where there was no time for the best pair, it is the one certified last
         closed = self._certified or Certified(self.w, self.q, without_time(problem))
         self.w, self.q, self.certificate = closed
+        self.n_iter, self.passes = self.trace.n_iter, self.seen.passes
         self.seconds = clock.total()
 
     def _iterate(self, deadline: float) -> Status:

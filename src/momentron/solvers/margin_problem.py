@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from momentron.certificate import Certificate, admitted
+from momentron.dual.combination import mix_in_place
 from momentron.dual.dualsets import DualSet
 from momentron.dual.penalty import HARD, Penalty
 from momentron.errors import SolverError
@@ -73,6 +74,8 @@ class MarginProblem(ABC):
         The shape of a classifier w.
     dual_set : DualSet
         Where the weights of all rows are in memory.
+    size : int
+        The number of constraints, and of dual weights; in memory alone.
     """
 
     classes: np.ndarray
@@ -83,6 +86,7 @@ class MarginProblem(ABC):
     rho: float
     psi_zero: float
     dual_set: DualSet
+    size: int
 
     # --- classifiers ---------------------------------------------------------------------------
 
@@ -121,24 +125,27 @@ class MarginProblem(ABC):
 
     # --- weights -------------------------------------------------------------------------------
 
-    @abstractmethod
     def no_weights(self) -> Any:
         """Weights that are all zero, to be added to."""
+        return np.zeros(self.size)
 
     @abstractmethod
     def gradient(self, q: Any) -> np.ndarray:
         """Zᵀq: a pass in memory, nothing in blocks."""
 
-    @abstractmethod
     def mix(self, a: Any, x: float, b: Any, y: float, *, in_place: bool = False) -> Any:
         """x·a + y·b for weights a and b, with x and y at least 0.
 
         In place, the memory of `a` is used for the answer where weights are arrays.
         """
+        if not in_place:
+            return x * a + y * b
+        mix_in_place(a, x, b, y)
+        return a
 
-    @abstractmethod
     def mass(self, q: Any) -> float:
         """The sum of the weights."""
+        return float(q.sum())
 
     def upper(self, gradient: np.ndarray, q: Any) -> float:
         """The upper bound ‖Zᵀq‖ over the mass of q, in units of R, for the gradient Zᵀq."""
@@ -266,18 +273,21 @@ class CertifiedProblem(MarginProblem):
     def some_row_length(self) -> float:
         """A length in units of R that some row of Z surely has."""
 
-    @abstractmethod
     def closing_seconds(self) -> float:
-        """Roughly what the last certificate and the classifier take."""
+        """Roughly what the last certificate and the classifier take.
+
+        Nothing in blocks, where passes have shown all that is needed.
+        """
+        return 0.0
 
     @property
     @abstractmethod
     def passes(self) -> int:
         """Passes over the data so far."""
 
-    @abstractmethod
     def admitted_weights(self, q: Any) -> Any:
         """Proposed weights in a form that no solver can change any more."""
+        return admitted(q, (self.size,), "q")
 
     def admitted_pair(self, w: Any, q: Any) -> tuple[np.ndarray, Any]:
         """Both, as a pair with more digits than float64 has."""
@@ -306,11 +316,11 @@ class CertifiedProblem(MarginProblem):
 
     # --- for the result ------------------------------------------------------------------------
 
-    @abstractmethod
     def sampled(self) -> Any:
         """This problem, if its rows are in memory; or that of some rows which are, the classes in
         proportion; None where these are few.
         """
+        return self
 
     @abstractmethod
     def certified_margin(self, w: np.ndarray, *, sharp: bool = False) -> float:

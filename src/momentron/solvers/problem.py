@@ -20,7 +20,7 @@ from momentron.certificate.bounds import (
 )
 from momentron.certificate.exact import takes_whole_numbers
 from momentron.certificate.hinge import box_weights, certify_hinge, objective_bound
-from momentron.dual.combination import Combination, mix_in_place
+from momentron.dual.combination import Combination
 from momentron.dual.dualsets import DualSet
 from momentron.dual.labels import Labels, as_labels
 from momentron.dual.losses import Loss, as_loss
@@ -59,8 +59,6 @@ class Problem(CertifiedProblem):
 
     Attributes
     ----------
-    size : int
-        The number of constraints, and of dual weights.
     row_norms : ndarray of shape (size,)
         Upper bounds of ‖z‖, in the units of the operator.
     weights : ndarray of shape (n,), optional
@@ -286,9 +284,6 @@ class Problem(CertifiedProblem):
 
     # --- weights -------------------------------------------------------------------------------
 
-    def no_weights(self) -> np.ndarray:
-        return np.zeros(self.size)
-
     def gradient(self, q: np.ndarray) -> np.ndarray:
         image = self.operator.adjoint(self.labels.mix(q))
         return self.joined(image, -self.penalty.root * q) / self.radius
@@ -298,21 +293,7 @@ class Problem(CertifiedProblem):
         norm = self.operator.adjoint_norm(self.labels.mix(q))
         return float(np.hypot(norm, np.linalg.norm(self.penalty.root * q)))
 
-    def mix(
-        self, a: np.ndarray, x: float, b: np.ndarray, y: float, *, in_place: bool = False
-    ) -> np.ndarray:
-        if not in_place:
-            return x * a + y * b
-        mix_in_place(a, x, b, y)
-        return a
-
-    def mass(self, q: np.ndarray) -> float:
-        return float(q.sum())
-
     # --- for the loop and the result -----------------------------------------------------------
-
-    def admitted_weights(self, q: Any) -> np.ndarray:
-        return admitted(q, (self.size,), "q")
 
     def admitted_pair(self, w: Any, q: Any) -> tuple[np.ndarray, np.ndarray]:
         whole = takes_whole_numbers(self)
@@ -324,9 +305,6 @@ class Problem(CertifiedProblem):
     def certify(self, w: np.ndarray, q: np.ndarray, *, sharp: bool = False) -> Certificate:
         proved = certify_hinge if self.penalty.has_box else certify
         return proved(self, w, q, sharp=sharp)
-
-    def sampled(self) -> "Problem":
-        return self
 
     def certified_margin(self, w: np.ndarray, *, sharp: bool = False) -> float:
         return certify_margin(self, w, sharp=sharp)
@@ -378,8 +356,6 @@ class Problem(CertifiedProblem):
 
     def intercept_in_units_of_x(self, b: Any) -> Any:
         """Intercepts in the units of the operator, in those of the data as passed."""
-        if self.exponent == 0:
-            return b
         with np.errstate(over="ignore", under="ignore"):
             intercept = np.ldexp(b, self.exponent)
         return intercept if np.ndim(intercept) else float(intercept)

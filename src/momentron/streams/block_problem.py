@@ -131,9 +131,6 @@ class BlockProblem(CertifiedProblem):
     def some_row_length(self) -> float:
         return 0.9 * self._found.longest / self._unit
 
-    def closing_seconds(self) -> float:
-        return 0.0  # passes have shown all that the last certificate needs
-
     @property
     def passes(self) -> int:
         return self._stream.passes
