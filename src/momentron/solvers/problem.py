@@ -78,6 +78,7 @@ class Problem(CertifiedProblem):
         self.operator, self.labels, self.dual_set = operator, labels, dual_set
         self.penalty, self.is_soft, self.exponent = penalty, penalty.is_soft, operator.exponent
         self.size, self.n_rows, self.rho = labels.size, operator.shape[0], dual_set.rho
+        self.resolution = operator.resolution
         self.weights = None if weights is None else read_only(weights)
         self.classes = read_only(np.array([-1, 1]) if classes is None else classes)
         self.w_shape = self._shape = operator.zeros(*labels.trailing).shape
@@ -178,10 +179,6 @@ class Problem(CertifiedProblem):
     @property
     def some_row_length(self) -> float:
         return self.operator.some_row_length / self.radius
-
-    @property
-    def resolution(self) -> float:  # type: ignore[override]
-        return self.operator.resolution
 
     def closing_seconds(self) -> float:
         """Four passes, and some vectors."""
