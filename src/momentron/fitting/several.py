@@ -132,7 +132,7 @@ def without_solve(rows: FitRows, options: FitOptions, status: Status, choice: Ch
     """What there is without a solve: a classifier that is known, and the widest interval."""
     problem, k = options.problem_of(rows.data, rows.operator), rows.data.classes.size
     run = Run(problem, options.solver, options.budget, record_every=options.record_every)
-    run.status, run.certificate, run.seconds = status, without_time(problem), 0.0
+    run.status, run.certificate = status, without_time(problem)
     nowhere = np.empty(0, np.intp)
     dual = SparseDual(nowhere, nowhere, np.empty((0, k) if k > 2 else 0))
     result = make_result(problem, options.solver, run, choice, dual)

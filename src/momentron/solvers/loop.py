@@ -145,6 +145,7 @@ class Run:
         self.w = self.last_w = problem.zeros()
         self.q: Any = problem.no_weights()
         self.lower, self.upper = -math.inf, math.inf
+        self.n_iter, self.passes, self.seconds = 0, 0, 0.0
         self.next = 0  # the iteration from which to ask for a certificate again
         self._certified: Certified | None = None
         self._refined: tuple[np.ndarray, Any] | None = None
