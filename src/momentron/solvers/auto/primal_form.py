@@ -39,8 +39,7 @@ PROJECTIONS = 3  # steps of a projection
 A_FEW = 16  # rows that show whether it is worth looking for columns of zeros
 UNUSED = 0.1  # the share of columns of zeros from which they are left out
 RANKING = (0.2, 30)  # relative residual, and products, at which a direction is good to rank by,
-SOLVING, FINE = (0.1, 400), (0.01, 400)  # to solve by, and where many digits are asked for
-MANY_DIGITS = 1e-4  # the gap below which Newton's last steps should be long
+SOLVING, FINE = (0.1, 400), (0.01, 400)  # and to solve by, roughly and well
 COPIED = 0.6  # the share of the rows with curvature up to which products are with a copy of them
 ENTRIES = (5e8, 2e9)  # of sparse and of dense rows, that are multiplied in a second
 
@@ -341,11 +340,6 @@ class ProductForm(PrimalForm):
     is_scaled : bool
         Whether conjugate gradients are preconditioned by the diagonal: for solutions. A
         ranking is done before that pays.
-    tol : float
-        The gap that a solution is asked for.
-
-    Attributes
-    ----------
     accuracy : (float, int)
         The relative residual, and the number of products, at which a direction is good enough.
     """
@@ -357,12 +351,10 @@ class ProductForm(PrimalForm):
         deadline: Deadline,
         *,
         is_scaled: bool = False,
-        tol: float = 1.0,
+        accuracy: tuple[float, int] = RANKING,
     ) -> None:
         super().__init__(rows, deadline, borrow=True, squares=squares)
-        self.accuracy = RANKING
-        if is_scaled:
-            self.accuracy = SOLVING if tol >= MANY_DIGITS else FINE
+        self.accuracy = accuracy
         self.is_scaled, X = is_scaled, rows.X
         self._squared: Any = None  # the squares of the entries of sparse rows
         if is_scaled and rows.is_sparse:

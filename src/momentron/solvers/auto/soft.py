@@ -33,7 +33,13 @@ from momentron.solvers.auto.newton import (
     soft_multipliers,
     step_along_mean,
 )
-from momentron.solvers.auto.primal_form import PrimalForm, ProductForm, product_seconds
+from momentron.solvers.auto.primal_form import (
+    FINE,
+    SOLVING,
+    PrimalForm,
+    ProductForm,
+    product_seconds,
+)
 from momentron.solvers.auto.search import Search
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.working_rows import sample
@@ -58,6 +64,9 @@ ABOVE = 0.02  # how far above the margin rows are that join a working set
 AHEAD = 0.02  # the gap to which a set that leaves rows out is solved, as a share of that of all
 NEAR = 1e-4  # how near to the margin a row's weight is taken from a start, not from its side
 CLEAR = 1e-3  # a weight below this share of its slack, in units of ‖a‖², is zero; at C the same
+# The mean C‖a‖² up to which the plain hinge is solved by rough directions, and the tolerance from
+# which either hinge is: Newton's last steps should be long for more digits.
+EASY, MANY_DIGITS = 3.0, 1e-4
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
 
@@ -398,16 +407,18 @@ class SoftSearch(Search):
         sets, settings = self.sets, self.settings
         if not sets.is_plain or sets.matrix is None:
             return None
+        price = 0.0
+        if self.loss.is_boxed:
+            price = float(np.mean(self.loss.upper * self.problem.row_norms**2))
         if self._has_room_for_factors:
-            price = 0.0
-            if self.loss.is_boxed:
-                price = float(np.mean(self.loss.upper * self.problem.row_norms**2))
             products = settings.pass_products * (1.0 + 2.0 * price) * product_seconds(sets.matrix.X)
             seconds = seconds_of(self.order**3 / 3.0)
             if sets.is_dense or seconds <= max(settings.pass_seconds, products):
                 return None
         rows, squares = sets.plain_rows(np.arange(sets.size)), sets.base.row_norms**2
-        return ProductForm(rows, squares, sets.deadline, is_scaled=True, tol=self.tol)
+        is_easy = price <= EASY and self.tol >= MANY_DIGITS
+        how = SOLVING if is_easy else FINE
+        return ProductForm(rows, squares, sets.deadline, is_scaled=True, accuracy=how)
 
     def _open_kernel(self) -> Form | None:
         """All the rows of a kernel, where many have weight; at first weights, or those of a start.
