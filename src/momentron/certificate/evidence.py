@@ -230,10 +230,8 @@ class Evidence:
         """x·a + y·b."""
         one, other = self.require_own(a), self.require_own(b)
         proved = mixed(one.proved, x, other.proved, y)
-        vector = proved.vector
-        if one.vector is not one.proved.vector or other.vector is not other.proved.vector:
-            with np.errstate(all="ignore"):
-                vector = read_only(x * one.vector + y * other.vector)
+        with np.errstate(all="ignore"):
+            vector = read_only(x * one.vector + y * other.vector)
         rows = None
         if one.rows is not None and other.rows is not None:
             rows = one.rows.mixed(x, other.rows, y)

@@ -21,8 +21,7 @@ from momentron.arithmetic.rounding import UNIT_ROUNDOFF
 from momentron.errors import InputError
 
 BALANCED = 1e-14  # an imbalance that counts as none, for a flow of mass 1
-NEAR = 1.9  # an imbalance, of at most 2, from which Newton's method is tried at once
-FEW_STEPS = 12  # what it is then given; 3 to 8 are usual
+FEW_STEPS = 12  # of Newton's method, from a start that may be near; 3 to 8 are usual
 WARM = 1e-3  # an imbalance at which the temperature may fall
 COOLING = 4.0
 MAX_STEPS = 100  # at one temperature
@@ -112,15 +111,17 @@ def balance_flow(log_flow: np.ndarray, start: np.ndarray | None = None) -> Balan
 
 def _balance_connected(L: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
     """(b, ψ*, flow) for a strongly connected graph."""
-    descent = _Descent(L, b)
-    if descent.best.error > NEAR or not descent.run(BALANCED, FEW_STEPS):
-        descent = _Descent(L, _cooled(L, b))
-        for _ in range(MAX_ROUNDS):
-            if descent.run(BALANCED, MAX_STEPS):
-                break
-            descent = _Descent(L, descent.potential)  # δ had grown too large for its own precision
-    b = descent.potential
-    return b - b.mean(), descent.top + descent.best.psi, descent.best.flow
+    base, best = b, _descent(L, b, BALANCED, FEW_STEPS)
+    if best.error > BALANCED:
+        base = _cooled(L, b)
+        best = _descent(L, base, BALANCED, MAX_STEPS)
+    for _ in range(MAX_ROUNDS - 1):
+        if best.error <= BALANCED:
+            break
+        base = base + best.delta  # δ had grown too large for its own precision
+        best = _descent(L, base, BALANCED, MAX_STEPS)
+    b = base + best.delta
+    return b - b.mean(), best.psi, best.flow
 
 
 def _cooled(L: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -132,9 +133,7 @@ def _cooled(L: np.ndarray, b: np.ndarray) -> np.ndarray:
     A, _ = _reduced(L, b)
     heat = -0.1 * float(A[A > 0.5 * ABSENT].min())
     while heat > 1.0:
-        descent = _Descent(L / heat, b / heat)
-        descent.run(WARM, MAX_STEPS)
-        b = heat * descent.potential
+        b = b + heat * _descent(L / heat, b / heat, WARM, MAX_STEPS).delta
         heat /= COOLING
     return b
 
@@ -161,38 +160,18 @@ class _Point(NamedTuple):
     delta: np.ndarray
     psi: float
     flow: np.ndarray
-    outflow: np.ndarray
-    inflow: np.ndarray
+    degree: np.ndarray
     gradient: np.ndarray
     error: float
 
 
-class _Descent:
-    """Newton's method on ψ(b + δ), δ small."""
+def _descent(L: np.ndarray, b: np.ndarray, goal: float, budget: int) -> _Point:
+    """Newton's method on ψ(b + δ), δ small, until the imbalance is at its goal or stops falling."""
+    A, offset = _reduced(L, b)
 
-    def __init__(self, L: np.ndarray, b: np.ndarray) -> None:
-        self.base = b
-        self.A, self.top = _reduced(L, b)
-        self.best = self._at(np.zeros_like(b))
-
-    @property
-    def potential(self) -> np.ndarray:
-        return self.base + self.best.delta
-
-    def run(self, goal: float, budget: int) -> bool:
-        """Whether the imbalance fell to the goal, before it ceased to fall or the budget was up."""
-        for _ in range(budget):
-            if self.best.error <= goal:
-                return True
-            point = self._newton()
-            if point is None:
-                return False
-            self.best = point
-        return self.best.error <= goal
-
-    def _at(self, delta: np.ndarray) -> _Point:
+    def at(delta: np.ndarray) -> _Point:
         P = np.subtract.outer(delta, delta)
-        P += self.A
+        P += A
         top = float(P.max())
         P -= top
         np.exp(P, out=P)
@@ -201,19 +180,24 @@ class _Descent:
         outflow, inflow = P.sum(axis=1), P.sum(axis=0)
         g = outflow - inflow
         psi = top + math.log(total)
-        return _Point(delta, psi, P, outflow, inflow, g, float(np.abs(g).sum()))
+        return _Point(delta, psi, P, outflow + inflow, g, float(np.abs(g).sum()))
 
-    def _newton(self) -> _Point | None:
-        best = self.best
-        step = _laplacian_step(best.flow, best.outflow + best.inflow, best.gradient)
+    best = at(np.zeros_like(b))
+    for _ in range(budget):
+        if best.error <= goal:
+            break
+        step = _laplacian_step(best.flow, best.degree, best.gradient)
         slope = float(best.gradient @ step)
         for length in (1.0, 0.25, 0.0625, 0.015625):
-            point = self._at(best.delta + length * step)
-            fall = 1e-4 * length * slope
+            point, fall = at(best.delta + length * step), length * slope
             # near the end the error decides: ψ itself can no longer tell
-            if point.psi <= best.psi + fall if fall < -1e-12 else point.error < best.error:
-                return point
-        return None
+            is_near = fall >= -1e-8
+            if point.error < best.error if is_near else point.psi <= best.psi + 1e-4 * fall:
+                best = point
+                break
+        else:
+            break
+    return best._replace(psi=offset + best.psi)
 
 
 def _laplacian_step(flow: np.ndarray, degree: np.ndarray, gradient: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from momentron.certificate.exact import whole_numbers
 from momentron.solvers.auto.search import SUPPORT, Search
 from momentron.solvers.auto.working_rows import on_support
 from momentron.solvers.rational.memory import TooLarge
-from momentron.solvers.rational.nearest import Weights, Wolfe
+from momentron.solvers.rational.nearest import Weights, shortest
 from momentron.solvers.rational.systems import PRIME, pivots
 
 REFINED_GAP = 0.1  # the gap, relative to the margin, at which a support looks right
@@ -141,7 +141,7 @@ def solve_in_rationals(search: Search) -> None:
     start = [int(group[norms[group].argmin()]) for group in groups]
     try:
         with until(time.perf_counter() + EXACT_SECONDS):
-            q, w = Wolfe(points, groups).run(_guess(search, groups), start)
+            q, w = shortest(points, groups, _guess(search, groups), start)
     except TooLarge:
         return
     except OutOfTime:
