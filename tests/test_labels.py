@@ -6,6 +6,8 @@ import pytest
 from momentron.dual.labels import as_labels
 from momentron.dual.losses import Exponential
 from momentron.errors import InputError
+from momentron.rows import DenseOperator
+from momentron.solvers.problem import Problem
 
 SCHEMES = pytest.mark.parametrize(
     ("k", "fit_intercept"), [(2, False), (2, True), (4, False), (4, True)]
@@ -62,9 +64,10 @@ def test_all_some_and_a_block_agree_with_the_rows(k, fit_intercept):
 
 @SCHEMES
 def test_layouts_are_inverse_to_each_other(k, fit_intercept):
-    labels, _, rng = drawn(k, fit_intercept)
+    labels, X, rng = drawn(k, fit_intercept)
     w, q = rng.normal(size=labels.zeros(D).shape), rng.random(labels.size)
-    assert np.array_equal(labels.from_coef(labels.coef_of(w)), w)
+    problem = Problem(DenseOperator(X), labels, labels.dual_set(Exponential()))
+    assert np.array_equal(problem.from_coef(problem.coef_of(w)), w)
     assert np.array_equal(labels.from_dual(labels.dual_of(q)), q)
     first = labels.from_dual(labels.dual_of(q)[:3])
     assert np.array_equal(first, q[: 3 * labels.per_example])

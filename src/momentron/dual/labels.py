@@ -124,7 +124,7 @@ class Labels:
 
     def examples(self, index: np.ndarray) -> np.ndarray:
         """The examples behind the named constraints."""
-        return index
+        return index if self.per_example == 1 else index // self.per_example
 
     def scores_at(self, index: np.ndarray, products: np.ndarray) -> np.ndarray:
         """The named entries of Zw, from the rows `examples(index)` of Xw."""
@@ -139,12 +139,6 @@ class Labels:
         return self.signs[index][:, None]
 
     # --- as users see it -----------------------------------------------------------------------
-
-    def coef_of(self, w: np.ndarray) -> np.ndarray:
-        """A classifier as users see it: (d,), or (k, d) for many classes."""
-        return np.ascontiguousarray(w.T)
-
-    from_coef = coef_of
 
     def dual_of(self, q: np.ndarray) -> np.ndarray:
         """The weights as users see them: (n,), or (n, k) with zeros on the true labels."""
@@ -286,9 +280,6 @@ class ManyClasses(Labels):
             return Simplex(self.size, loss)
         source = np.repeat(self.codes, self.per_example)
         return Circulations(source, self._others % self.n_classes, self.n_classes, loss)
-
-    def examples(self, index: np.ndarray) -> np.ndarray:
-        return index // self.per_example
 
     def mix_at(self, index: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rows, place = np.unique(self.examples(index), return_inverse=True)

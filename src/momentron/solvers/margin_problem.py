@@ -302,13 +302,13 @@ class CertifiedProblem(MarginProblem):
 
     # --- for callbacks -------------------------------------------------------------------------
 
-    @abstractmethod
     def shown(self, w: np.ndarray) -> np.ndarray:
         """A view of w as users see it: (d,), or (k, d) for many classes; no slack."""
+        return w.T
 
-    @abstractmethod
     def from_coef(self, coef: np.ndarray) -> np.ndarray:
         """The classifier of what users see, of any length, without slack."""
+        return np.ascontiguousarray(coef.T)
 
     def without_slack(self, w: np.ndarray) -> np.ndarray:
         """A view of w alone, where C is finite and w has slack next to it."""

@@ -34,7 +34,6 @@ from momentron.solvers.solver import Start
 
 __all__ = ["KernelChoice", "Problem"]
 
-NOTHING = np.empty(0)  # what a classifier of a hard margin has besides w
 PADDED = 1.0 + 12.0 * UNIT_ROUNDOFF
 
 
@@ -210,7 +209,7 @@ class Problem(CertifiedProblem):
         A classifier of a hard margin, or one without slack, has no second part.
         """
         if not self.is_soft or w.shape == self._shape:
-            return w, NOTHING
+            return w, np.empty(0)
         cut = w.size - self._n_more
         head, more = w[:cut], w[cut:]
         if self.penalty.has_box and not self.dual_set.fits_intercept:
@@ -262,10 +261,10 @@ class Problem(CertifiedProblem):
 
     def coef_of(self, w: np.ndarray) -> np.ndarray:
         """A copy in C order of a classifier without slack, as users see it."""
-        return self.labels.coef_of(self.operator.coefficients(w))
+        return np.ascontiguousarray(self.operator.coefficients(w).T)
 
     def from_coef(self, coef: np.ndarray) -> np.ndarray:
-        return self.operator.from_coefficients(self.labels.from_coef(coef))
+        return self.operator.from_coefficients(super().from_coef(coef))
 
     # --- the loss ------------------------------------------------------------------------------
 

@@ -151,12 +151,6 @@ class BlockProblem(CertifiedProblem):
     def functional_margin(self, scores: np.ndarray) -> float:
         return self._arcs.margin(scores)
 
-    def shown(self, w: np.ndarray) -> np.ndarray:
-        return w.T
-
-    def from_coef(self, coef: np.ndarray) -> np.ndarray:
-        return self._labels.from_coef(coef)
-
     def start(self, given: Any = None) -> Evaluation:
         if given is not None:
             raise InputError("initial is for data in memory; name a checkpoint to continue a run")
@@ -320,7 +314,7 @@ class BlockProblem(CertifiedProblem):
         intercept: Any = np.zeros(self.classes.size) if self._labels.is_paired else 0.0
         if self._labels.fit_intercept and known is not None and norm > 0.0:
             intercept = self._arcs.intercept(known.tops) / norm
-        coef = self._labels.coef_of(w / norm if norm > 0.0 else w)
+        coef = np.ascontiguousarray(self.shown(w / norm if norm > 0.0 else w))
         loss = up(8.0 * UNIT_ROUNDOFF * self.longest)
         return coef, intercept if np.ndim(intercept) else float(intercept), loss
 

@@ -132,7 +132,7 @@ class WorkingSetRounds(Solver):
         labels, working, upper = problem.labels, problem.working, q.upper
         found = outcome.w if outcome.certificate.margin > 0.0 else outcome.last_w
         coef, b, _ = outcome.problem.classifier(found.astype(np.float64))
-        w = labels.from_coef(coef)
+        w = problem.from_coef(coef)
         scores = labels.block_scores(np.asarray(working.X @ w) + b, working.codes)
         margins = -(scores.max(axis=1) if labels.is_paired else scores).astype(np.float64)
         for weights in (q, problem.best_weights):
