@@ -12,7 +12,7 @@ import numpy as np
 
 from momentron.arithmetic.clock import Stopwatch
 from momentron.arithmetic.environment import standard_arithmetic
-from momentron.arithmetic.threads import with_one_thread
+from momentron.arithmetic.threads import one_thread
 from momentron.data.arguments import require_callback
 from momentron.data.exactness import copied_bytes
 from momentron.data.files import read_data
@@ -293,8 +293,6 @@ def _refusal_of_blocks(options: FitOptions, needs_rows: str | None) -> str | Non
     return None
 
 
-@with_one_thread
-@standard_arithmetic()
 def fit_path(
     plan: Plan,
     options: FitOptions,
@@ -311,21 +309,24 @@ def fit_path(
     """
     require_callback(callback)
     watch = plan.stopwatch
-    if plan.data is None:
-        assert plan.blocks is not None
-        if list(Cs) != [options.C] or is_split or initial is not None:
-            raise InputError(
-                "several fits, and starts for them, need the data in memory: load them"
+    with one_thread(), standard_arithmetic():
+        if plan.data is None:
+            assert plan.blocks is not None
+            if list(Cs) != [options.C] or is_split or initial is not None:
+                raise InputError(
+                    "several fits, and starts for them, need the data in memory: load them"
+                )
+            result = stream_margin(plan.blocks, options, watch, callback)
+            return [Fits([Fit(result)], result.classes)]
+        rows = FitRows.of(plan.data, options)
+        is_split = is_split and rows.data.classes.size > 2
+        if is_split or len(Cs) > 1:
+            return fits_along(
+                rows, options, Cs, watch, callback, is_split=is_split, initial=initial
             )
-        result = stream_margin(plan.blocks, options, watch, callback)
-        return [Fits([Fit(result)], result.classes)]
-    rows = FitRows.of(plan.data, options)
-    is_split = is_split and rows.data.classes.size > 2
-    if is_split or len(Cs) > 1:
-        return fits_along(rows, options, Cs, watch, callback, is_split=is_split, initial=initial)
-    start = None if initial is None else initial[0]
-    options = options if Cs[0] == options.C else replace(options, C=Cs[0])
-    return [Fits([fit_rows(rows, options, watch, callback, start)], rows.data.classes)]
+        start = None if initial is None else initial[0]
+        options = options if Cs[0] == options.C else replace(options, C=Cs[0])
+        return [Fits([fit_rows(rows, options, watch, callback, start)], rows.data.classes)]
 
 
 def fit(plan: Plan, options: FitOptions, **more: Any) -> Fits:

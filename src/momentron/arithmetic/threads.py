@@ -18,11 +18,11 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import ContextVar, Token, copy_context
 from dataclasses import dataclass
-from functools import cache, wraps
+from functools import cache
 from itertools import product
 from pathlib import Path
 from threading import RLock
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -32,8 +32,6 @@ from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.environment import standard_arithmetic
 
 T = TypeVar("T")
-R = TypeVar("R")
-P = ParamSpec("P")
 
 WORTH_OWN_THREADS = 1e8  # flops from which a second thread of our own is worth waking
 MOST_PARTS = 4  # into which a sum of products is divided: each takes memory for its result
@@ -231,17 +229,6 @@ NOTHING_TO_DO: AbstractContextManager[Any] = nullcontext()
 def one_thread() -> AbstractContextManager[Any]:
     """One BLAS thread from here on; what is called inside, helpers too, has no more to do."""
     return NOTHING_TO_DO if _current.get() in _calls.active else _Call()
-
-
-def with_one_thread(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, with one BLAS thread for all of it."""
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        with one_thread():
-            return function(*args, **kwargs)
-
-    return call
 
 
 @cache
