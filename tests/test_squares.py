@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from momentron.arithmetic.squares import (
-    sign_in_place,
-    submatrix,
-)
+from momentron.arithmetic.squares import submatrix
 from momentron.arithmetic.threads import shares_of
+from momentron.solvers.auto.working_rows import SignedRows
 
 SIZES = [1, 5, 127, 128, 129, 1100]  # the last is worth dividing
 
@@ -30,10 +28,10 @@ def test_submatrix(n, dtype):
 
 @pytest.mark.parametrize("n", SIZES)
 def test_signs(n):
-    K, signs = square(n), np.where(np.arange(n) % 3 == 0, -1.0, 1.0)
-    copy = K.copy()
-    sign_in_place(copy, signs)
-    assert np.array_equal(copy, K * np.outer(signs, signs))
+    X, signs = square(n)[:, :3], np.where(np.arange(n) % 3 == 0, -1.0, 1.0)
+    ones = np.ones(n)
+    K, signed = (SignedRows(X, y, None, 1.0).gram() for y in (ones, signs))
+    assert np.array_equal(signed, K * np.outer(signs, signs))
 
 
 @pytest.mark.parametrize("rows", [1, 2, 999, 10_000])

@@ -14,7 +14,7 @@ from scipy.linalg import blas, lapack
 
 from momentron.arithmetic.threads import in_threads
 
-ROWS = 128  # gathered or signed at a time; whole rows are gathered at twice the speed of entries
+ROWS = 128  # gathered at a time; whole rows are gathered at twice the speed of entries
 WORTH_DIVIDING = 1_000_000  # entries from which a second thread is worth waking
 ONE_CALL = 1024  # rows up to which LAPACK factors at once
 PANEL = 192  # columns that are factored together
@@ -46,17 +46,6 @@ def submatrix(K: np.ndarray, index: np.ndarray, out: np.ndarray | None = None) -
 
     by_strips(gather, out.shape)
     return out
-
-
-def sign_in_place(K: np.ndarray, signs: np.ndarray) -> None:
-    """K_ij becomes s_i K_ij s_j."""
-
-    def sign(rows: slice) -> None:
-        part = K[rows]
-        part *= signs
-        part *= signs[rows, None]
-
-    by_strips(sign, K.shape)
 
 
 def factor_in_place(M: np.ndarray) -> tuple[np.ndarray, bool]:

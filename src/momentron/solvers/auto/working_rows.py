@@ -10,7 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
-from momentron.arithmetic.squares import sign_in_place
 from momentron.dual.dualsets import DualSet
 from momentron.rows import KernelOperator
 from momentron.rows.dense import matvec, rmatvec
@@ -77,7 +76,8 @@ class SignedRows:
     def gram(self) -> np.ndarray:
         """K = AAᵀ, C-ordered."""
         K = np.ascontiguousarray(gram_of(self.X))
-        sign_in_place(K, self.signs)
+        K *= self.signs
+        K *= self.signs[:, None]
         return K
 
 
@@ -151,7 +151,9 @@ class PairRows:
             K *= self.outputs @ self.outputs.T
             return K
         K = K if K.flags.owndata else K.copy()  # a view of the user's own matrix stays as it is
-        sign_in_place(K, self.outputs[:, 0].astype(K.dtype))
+        signs = self.outputs[:, 0].astype(K.dtype)
+        K *= signs
+        K *= signs[:, None]
         return K
 
     def written_out(self, widest: float = math.inf, most: float = MAX_WRITTEN) -> SignedRows | None:
