@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from momentron.solvers.loop import Run
 
 TITLE = b"momentron checkpoint 5\n"
+PROBLEM = "problem."  # with which the names of its arrays begin
 EVERY = 5.0  # seconds between two writes
 REMEDY = "move it away or name another path (it was not changed)"
 
@@ -167,8 +168,8 @@ def run_arrays(run: "Run") -> Arrays:
         "best.last_w": run.last_w,
         "trace": np.array([astuple(row) for row in trace]).reshape(-1, len(Trace.columns)),
         "numbers": np.array((run.lower, run.upper, *counts)),
-        **_prefixed("state", state_arrays(problem, run.state)),
-        **_prefixed("problem", problem.to_arrays()),
+        **state_arrays(problem, run.state),
+        **{PROBLEM + name: array for name, array in problem.to_arrays().items()},
     }
 
 
@@ -184,8 +185,9 @@ def restore_run(run: "Run", arrays: Arrays) -> None:
     counts = (following, seconds, n_iter, passes)
     if np.isnan(numbers).any() or not all(0 <= count < 2**53 for count in counts):
         raise unusable(f"its bounds and counts are {numbers.tolist()}")
-    problem.from_arrays(section("problem", arrays), int(passes))
-    restore_state(problem, run.state, section("state", arrays))
+    own = {k.removeprefix(PROBLEM): v for k, v in arrays.items() if k.startswith(PROBLEM)}
+    problem.from_arrays(own, int(passes))
+    restore_state(problem, run.state, arrays)
     run.w = taken("best.w", arrays, run.w)
     run.q = problem.weights_from_array(taken("best.q", arrays, problem.weights_to_array(run.q)))
     run.last_w = taken("best.last_w", arrays, run.last_w)
@@ -204,17 +206,17 @@ def _parts_of(state: Any) -> dict[str, Any]:
     return state.to_arrays() if hasattr(state, "to_arrays") else {"t": state.t} | vars(state)
 
 
-def state_arrays(problem: CertifiedProblem, state: Any) -> Arrays:
+def state_arrays(problem: CertifiedProblem, state: Any, prefix: str = "state.") -> Arrays:
     """A solver's state as arrays; an error where some part of it is neither numbers nor weights."""
     arrays: Arrays = {}
     for name, value in _parts_of(state).items():
         if hasattr(value, "to_arrays"):
-            arrays |= _prefixed(name, state_arrays(problem, value))
+            arrays |= state_arrays(problem, value, f"{prefix}{name}.")
         elif isinstance(value, np.ndarray | float | int):
-            arrays[name] = np.asarray(value)
+            arrays[prefix + name] = np.asarray(value)
         else:
             try:
-                arrays[name] = problem.weights_to_array(value)
+                arrays[prefix + name] = problem.weights_to_array(value)
             except SolverError:
                 raise InputError(
                     f"checkpoint needs a method whose state is numbers, such as momentum; here "
@@ -223,37 +225,29 @@ def state_arrays(problem: CertifiedProblem, state: Any) -> Arrays:
     return arrays
 
 
-def restore_state(problem: CertifiedProblem, state: Any, arrays: Arrays) -> None:
+def restore_state(
+    problem: CertifiedProblem, state: Any, arrays: Arrays, prefix: str = "state."
+) -> None:
     """Set a fresh state to what `state_arrays` gave."""
     found: dict[str, Any] = {}
     for name, fresh in _parts_of(state).items():
         if hasattr(fresh, "to_arrays"):
-            restore_state(problem, fresh, section(name, arrays))
+            restore_state(problem, fresh, arrays, f"{prefix}{name}.")
         elif isinstance(fresh, np.ndarray):
-            found[name] = taken(name, arrays, fresh)
+            found[name] = taken(prefix + name, arrays, fresh)
         elif isinstance(fresh, float | int):
-            value = taken(name, arrays, np.asarray(fresh))
+            value = taken(prefix + name, arrays, np.asarray(fresh))
             if np.isnan(value) or (isinstance(fresh, int) and value < 0):
                 raise unusable(f"{name} is {value}, which is impossible")
             found[name] = value.item()
         else:
-            array = taken(name, arrays, problem.weights_to_array(fresh))
+            array = taken(prefix + name, arrays, problem.weights_to_array(fresh))
             found[name] = problem.weights_from_array(array)
     if hasattr(state, "from_arrays"):
         state.from_arrays(found)
     else:
         for name, value in found.items():
             setattr(state, name, value)
-
-
-def _prefixed(prefix: str, arrays: Mapping[str, np.ndarray]) -> Arrays:
-    return {f"{prefix}.{name}": value for name, value in arrays.items()}
-
-
-def section(prefix: str, arrays: Mapping[str, np.ndarray]) -> Arrays:
-    """The arrays whose names begin with the prefix and a dot, without it."""
-    start = prefix + "."
-    return {name[len(start) :]: v for name, v in arrays.items() if name.startswith(start)}
 
 
 # --- what a run is -------------------------------------------------------------------------------
