@@ -231,8 +231,8 @@ def test_refusals(tmp_path, capsys):
     X, y, _ = overlapping(0)
     with pytest.raises(InputError, match="penalty='l2' must be 'squared_hinge' or 'hinge'"):
         max_margin(X, y, C=1.0, penalty="l2")
-    with pytest.raises(InputError, match="needs the data in memory"):
-        max_margin(X, y, C=1.0, penalty="hinge", block_size=400)
+    with pytest.raises(InputError, match="max_memory=1000 is for data in memory"):
+        max_margin(X, y, C=1.0, penalty="hinge", block_size=400, max_memory=1000)
     np.savez(tmp_path / "a.npz", X=X, y=y)
     words = ("fit", tmp_path / "a.npz", "-C", "1", "--penalty", "hinge", "--json")
     found = json.loads(run(capsys, *words).out)

@@ -349,8 +349,8 @@ def test_large_files_are_read_in_blocks(tmp_path, monkeypatch, capsys):
     assert "bytes_read" in command(capsys, path)
     assert "bytes_read" not in command(capsys, path, "--in-memory")
     with pytest.raises(InputError, match="needs the data in memory"):
-        max_margin(path, C=1.0)
-    max_margin(write(tmp_path, "csv"), C=1.0)  # which has no blocks
+        max_margin(path, kernel="rbf")
+    max_margin(write(tmp_path, "csv"), kernel="rbf")  # which has no blocks
 
 
 # --- each door is passed once --------------------------------------------------------------------

@@ -175,6 +175,7 @@ def test_a_source_that_loses_rows_is_refused():
 
 
 def test_working_set_stays_within_its_room():
+    from momentron.fitting.options import FitOptions
     from momentron.solvers import Auto
     from momentron.solvers.solver import RunOptions
     from momentron.streams.block_fits import open_problem
@@ -185,7 +186,7 @@ def test_working_set_stays_within_its_room():
     X = rng.standard_normal((20000, 10))
     y = np.where(X @ rng.standard_normal(10) > 0.0, 1, -1)
     stream = DiskStream(ArraySource(X, y, 100_000))
-    problem = open_problem(stream, Auto(), True, 100_000)
+    problem = open_problem(stream, FitOptions.from_arguments(), 100_000)
     solver = WorkingSetRounds(Auto())
     state = solver.init(problem, RunOptions(tol=1e-6))
     state.room = 600
@@ -464,7 +465,7 @@ def test_labels_that_change_are_refused():
     [
         ({"method": "adaptive"}, "method='adaptive' needs the data in memory: each of its"),
         ({"kernel": "rbf"}, "kernel='rbf' needs the data in memory"),
-        ({"C": 1.0}, "C=1.0 needs the data in memory"),
+        ({"method": "momentum", "C": 1.0}, "C=1.0 with method='momentum' needs the data in memory"),
         ({"method": "momentum", "loss": "logistic"}, "loss='logistic'"),
         ({"block_size": "many"}, "block_size='many'"),
         ({"block_size": 0}, "block_size=0"),

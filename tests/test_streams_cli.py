@@ -75,7 +75,7 @@ def test_checkpoint_on_the_command_line(files, capsys):
         (["--out-of-core"], "need DATA"),
         (["no.npy", "--out-of-core"], "does not exist"),
         (["rows.npy", "--out-of-core", "--memory", "plenty"], "memory='plenty'"),
-        (["rows.npy", "--out-of-core", "--C", "1"], "hard margin"),
+        (["rows.npy", "--out-of-core", "--C", "1", "--method", "momentum"], "C=1.0 with method"),
         (["rows.npy", "--out-of-core", "--method", "adaptive"], "needs the data in memory"),
         (["rows.npy", "--out-of-core", "--classes", "1", "2"], "exclude --classes"),
     ],

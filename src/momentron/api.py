@@ -78,7 +78,8 @@ def max_margin(
         of a file: CSV, TSV, svmlight, .npz, .npy or .parquet, read into memory up to 256 MB.
         Data larger than memory: the path of a larger .npy, .parquet or svmlight file or of a folder
         of .parquet files, any object that follows `momentron.streams.Source`, or a Dask array or
-        data frame; for a hard margin without a kernel, by any method but "adaptive".
+        data frame; without a kernel, by any method but "adaptive", and with a finite C for two
+        classes by "auto".
     y : array of shape (n,)
         Two classes or more: strings, integers or booleans. The joint margin of two classes would be
         √2 times the binary margin, which is the one that is kept for them. Where X is a path, the
@@ -255,7 +256,7 @@ def reads_in_blocks(X: Any, options: FitOptions, *, needs_rows: str | None = Non
     if isinstance(X, str | PathLike):
         file = Path(X).expanduser()
         is_resumed = options.checkpoint is not None and options.solver.name == "auto"
-        if is_resumed and options.kernel is None and not math.isfinite(options.C):
+        if is_resumed and options.kernel is None:
             return True
         try:
             is_large = file.suffix.lower() in IN_BLOCKS and file.stat().st_size > LARGEST_WHOLE
@@ -274,8 +275,11 @@ def _refusal_of_blocks(options: FitOptions, needs_rows: str | None) -> str | Non
     if options.kernel is not None:
         kernel = short(options.kernel.kernel)
         return f"kernel={kernel} needs the data in memory; leave it out for blocks"
-    if math.isfinite(options.C):
-        return f"C={options.C} needs the data in memory; blocks support only the hard margin"
+    if math.isfinite(options.C) and not solver.uses_working_sets:
+        return (
+            f"C={options.C} with method={solver.name!r} needs the data in memory; take "
+            "method='auto' for blocks"
+        )
     if options.loss.name != Exponential.name:
         return f"loss={options.loss.name!r} needs the data in memory; leave it out for blocks"
     if solver.needs_memory is not None:

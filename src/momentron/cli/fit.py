@@ -129,11 +129,13 @@ def _fit_blocks(
     source: Source, blocks: BlockData, options: FitOptions, class_weight: str | None
 ) -> Answer:
     """Fit to a file that is read in every pass."""
-    if source.weight is not None or class_weight is not None:
+    if source.weight is not None or class_weight not in (None, "balanced"):
         raise InputError(
-            "--weight and --class-weight need the data in memory (--in-memory); weights do not "
-            "change a hard margin, but remove rows of weight 0 from the file"
+            "--weight and --class-weight, other than 'balanced', need the data in memory "
+            "(--in-memory); weights do not change a hard margin, but remove rows of weight 0 from "
+            "the file"
         )
+    options = replace(options, class_weight=class_weight)
     with naming(blocks.path):
         source.table.require_plain("it is read in blocks; pass --in-memory")
     with blocks.opened() as (stream, columns):
@@ -221,8 +223,7 @@ def print_summary(summary: dict[str, Any]) -> None:
     interval = f"in [{summary['lower']:.12g}, {summary['upper']:.12g}]"
     classifier = ""
     if summary["classifier"] != Predictor.MARGIN:  # not the one that was asked for
-        option = "-C 1 --in-memory" if in_blocks else "-C 1"
-        hint = "" if summary["is_soft"] else f"; for a soft margin pass -C, such as {option}"
+        hint = "" if summary["is_soft"] else "; for a soft margin pass -C, such as -C 1"
         classifier = f"{summary['classifier']}{hint}"
     error, seconds = summary["training_error"], summary["seconds"]
     steps = counted(summary["iterations"], "iteration")

@@ -293,9 +293,10 @@ def _soft(problem: Any, outcome: Run) -> Choice:
     is_near = outcome.certificate.gap <= OPEN and (status is Status.STALLED or bool(own.w.any()))
     if not (is_near or status is Status.OPTIMAL):
         # no handicap: C says how regular it is to be
-        choice = fallback_choice(problem, outcome, own, handicap=1.0)
+        sample = problem.sampled()
+        choice = fallback_choice(sample, outcome, own, handicap=1.0)
         if choice.predictor is not Predictor.BEST_SO_FAR:
-            return choice
+            return choice if sample is problem else choice._replace(margin=-math.inf)
     w, b = own
     if not is_hinge:
         margin, scale = classifier_bounds(problem, w, b, products=products)[0], lower or 1.0

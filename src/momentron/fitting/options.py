@@ -112,9 +112,11 @@ class FitOptions:
             record_every=as_count("record_every", record_every),
         )
 
-    def problem_of(self, data: TrainingData, rows: Operator | None = None) -> Problem:
+    def problem_of(
+        self, data: TrainingData, rows: Operator | None = None, kind: type[Problem] = Problem
+    ) -> Problem:
         """The problem that weighed data pose; their rows may be known as an operator already."""
-        return Problem.of(
+        return kind.of(
             data,
             fit_intercept=self.fit_intercept,
             loss=self.loss,

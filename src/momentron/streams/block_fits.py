@@ -1,5 +1,6 @@
 """`max_margin` for data in blocks: which data those are, and the solve."""
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -18,12 +19,12 @@ from momentron.fitting.fits import solved
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.rows.validation import clean_weights
-from momentron.solvers import Solver
-from momentron.solvers.checkpoint import Checkpoint, parameters_of, unusable
+from momentron.solvers.checkpoint import Checkpoint, content_of, parameters_of, unusable
 from momentron.solvers.loop import Callback
 from momentron.streams.block_problem import BlockProblem
 from momentron.streams.first_pass import FirstPass, FirstPassResult
 from momentron.streams.rounds import WorkingSetRounds
+from momentron.streams.soft_rounds import SoftBlockProblem, SoftRounds
 from momentron.streams.source import BLOCK_BYTES, ArraySource, NpySource, Source, SvmlightSource
 from momentron.streams.stream import DiskStream, Stream
 from momentron.views.progress import TableReporter
@@ -31,6 +32,7 @@ from momentron.views.progress import TableReporter
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 BLOCKS_IN_MEMORY = 40  # blocks, working set and what solves it, with room to spare
 SMALL_SAMPLE = 500  # rows for methods without working sets: they show how far rows lie apart
+SOFT_SAMPLE = 20_000  # rows from which a soft margin begins
 SET_SHARE = 8  # blocks whose memory the working set takes
 
 
@@ -56,14 +58,11 @@ def as_stream(
     block_size : int or str, optional
         Bytes per block, such as "64MB", if X does not already come in blocks.
     sample_weight : array or Dask collection, optional
-        Rows of weight 0 are left out; other weights do not change a hard margin.
+        Rows of weight 0 are left out; other weights are for soft margins.
     """
     size = BLOCK_BYTES if block_size is None else parse_size(block_size)
-    is_kept = None
-    if sample_weight is not None:
-        weights = sample_weight.compute() if is_dask(sample_weight) else sample_weight
-        weights = clean_weights(weights, np.size(weights))
-        is_kept = None if weights is None or weights.all() else weights > 0.0
+    weights = sample_weight.compute() if is_dask(sample_weight) else sample_weight
+    weights = clean_weights(weights, np.size(weights))
     if isinstance(X, Stream):
         if sample_weight is not None:
             raise InputError("sample_weight is not supported for a stream that is already open")
@@ -71,14 +70,14 @@ def as_stream(
     if is_dask(X):
         from momentron.streams.dask import DaskStream
 
-        return DaskStream.from_collections(X, y, is_kept)
+        return DaskStream.from_collections(X, y, weights)
     if isinstance(X, str | Path):
-        return DiskStream(open_file(X, y, size), is_kept)
+        return DiskStream(open_file(X, y, size), weights)
     if is_source(X):
         if y is not None:
             raise InputError("y must be None if X gives its labels block by block")
-        return DiskStream(X, is_kept)
-    return DiskStream(ArraySource(X, y, size), is_kept)
+        return DiskStream(X, weights)
+    return DiskStream(ArraySource(X, y, size), weights)
 
 
 def open_file(path: str | Path, y: Any = None, block_size: int = BLOCK_BYTES) -> Source:
@@ -178,7 +177,7 @@ def stream_margin(
     """Maximise the margin over a stream; what `max_margin` calls for data in blocks."""
     solver, budget = options.solver, options.budget
     memory = SET_SHARE * (options.block_size or BLOCK_BYTES)
-    file = None
+    file, is_soft = None, math.isfinite(options.C)
     if options.checkpoint is not None:
         identity = {
             "method": f"{solver.name} on blocks",
@@ -186,22 +185,28 @@ def stream_margin(
             "fit_intercept": str(options.fit_intercept),
             "blocks": str(stream.n_blocks),
         }
+        if is_soft:
+            identity |= {
+                "C": repr(options.C),
+                "penalty": options.penalty,
+                "weights": content_of("sample_weight", stream.weights),
+                "class_weight": content_of("class_weight", options.class_weight),
+            }
         file = Checkpoint(options.checkpoint, identity)
     with (
         until(stopwatch.deadline(budget.max_time)),
         TableReporter(activity=stream.activity) if options.verbose else nullcontext() as table,
     ):
         try:
-            problem = open_problem(
-                stream, solver, options.fit_intercept, memory, options.random_state, file
-            )
+            problem = open_problem(stream, options, memory, file)
         except OutOfTime:
             raise InputError(
                 f"max_time={budget.max_time:g} expired after {stream.share:.0%} of the first pass "
                 "over the data, without which nothing is known: allow more time"
             ) from None
         if solver.uses_working_sets:
-            options = replace(options, solver=WorkingSetRounds(solver))
+            rounds = SoftRounds if is_soft else WorkingSetRounds
+            options = replace(options, solver=rounds(solver))
         result = solved(
             problem, options, stopwatch, callback=callback, reporter=table, checkpoint=file
         )
@@ -209,27 +214,27 @@ def stream_margin(
 
 
 def open_problem(
-    stream: Stream,
-    solver: Solver,
-    fit_intercept: bool,
-    memory: int,
-    random_state: Any = None,
-    file: Checkpoint | None = None,
-) -> BlockProblem:
+    stream: Stream, options: FitOptions, memory: int, file: Checkpoint | None = None
+) -> BlockProblem | SoftBlockProblem:
     """The problem that the first pass finds, for a method that may run on blocks.
 
     The pass is made after a checkpoint as well: of what a file says only the numbers of the rows
     in the working set are used here, and those rows are read again.
     """
-    has_sets = solver.uses_working_sets
+    has_sets, is_soft = options.solver.uses_working_sets, math.isfinite(options.C)
     saved = None if file is None else file.read()
-    order = _named_rows(saved) if has_sets and saved is not None else None
-    seed = random_state if isinstance(random_state, int) else 0
+    order = _named_rows(saved) if has_sets and saved is not None and not is_soft else None
+    seed = options.random_state if isinstance(options.random_state, int) else 0
     n_sample = memory if has_sets else SMALL_SAMPLE
-    found: FirstPassResult = stream.run_first(FirstPass(n_sample, seed, order, memory))
+    if is_soft:
+        n_sample = SOFT_SAMPLE
+    task = FirstPass(n_sample, seed, order, memory, is_summary_wanted=is_soft)
+    found: FirstPassResult = stream.run_first(task)
     found.require_usable()
     if saved is not None and not np.array_equal(saved.get("problem.content", ()), stream.content):
         raise unusable("it belongs to a different data set")
+    if is_soft:
+        return SoftBlockProblem.of_stream(stream, found, options, memory)
     first = None
     if order is not None:
         rows = found.wanted_rows()
@@ -238,7 +243,7 @@ def open_problem(
         first = rows.chosen(np.searchsorted(rows.numbers, order))
         if np.unique(first.codes).size != found.classes.size:
             raise unusable("its working set does not have rows of every class")
-    return BlockProblem(stream, found, fit_intercept=fit_intercept, first=first)
+    return BlockProblem(stream, found, fit_intercept=options.fit_intercept, first=first)
 
 
 def _named_rows(saved: Mapping[str, np.ndarray]) -> np.ndarray:

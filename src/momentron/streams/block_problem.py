@@ -24,7 +24,7 @@ from momentron.dual.losses import Exponential
 from momentron.errors import InputError
 from momentron.rows.operator import shallow_copy
 from momentron.rows.validation import TrainingData
-from momentron.solvers.checkpoint import taken, unusable
+from momentron.solvers.checkpoint import unusable
 from momentron.solvers.margin_problem import COLD, CertifiedProblem, Evaluation, SparseDual
 from momentron.solvers.problem import Problem
 from momentron.streams.blocks import Rows
@@ -329,17 +329,11 @@ class BlockProblem(CertifiedProblem):
     # --- for checkpoints -----------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        stream = self._stream
-        counts = (stream.passes, stream.nbytes, stream.seconds)
-        arrays = {"counts": np.array(counts, dtype=np.float64), "content": stream.content}
+        arrays = self._stream.to_arrays()
         return arrays if self.working is None else arrays | {"working": self.working.numbers}
 
     def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int) -> None:
-        """What an earlier run had read."""
-        counts = taken("counts", arrays, np.zeros(3))
-        if not ((counts >= 0.0) & (counts < 2.0**53)).all():
-            raise unusable(f"its counts of passes, bytes and seconds are {counts.tolist()}")
-        self._stream.count(int(counts[0]), int(counts[1]), float(counts[2]))
+        self._stream.from_arrays(arrays)
 
     def weights_to_array(self, q: Any) -> np.ndarray:
         """Those of the working set with the least bound; without one, the mass and gradient."""

@@ -129,6 +129,21 @@ class Rows:
             np.concatenate([part.numbers for part in parts]),
         )
 
+    def without(self, others: "Rows") -> "Rows":
+        """Those that are not among the others."""
+        return self.chosen(np.flatnonzero(~np.isin(self.numbers, others.numbers)))
+
+    def trimmed(self, distances: np.ndarray, room: int) -> "Rows":
+        """The nearest rows, as many as there is room for, some of each class; −∞ stays anyway."""
+        if self.size <= room:
+            return self
+        kept = np.isneginf(distances)
+        kept[np.argsort(distances, kind="stable")[: max(room, 0)]] = True
+        for code in np.unique(self.codes):
+            rows = np.flatnonzero(self.codes == code)
+            kept[rows[np.argmin(distances[rows])]] = True
+        return self.chosen(np.flatnonzero(kept))
+
     def coded(self, classes: np.ndarray) -> "Rows":
         """The same with the places of the labels among the classes."""
         return Rows(self.X, np.searchsorted(classes, self.codes), self.numbers)

@@ -25,7 +25,6 @@ from momentron.streams.stream import (
     Stream,
     Work,
     count_blocks,
-    require_weights,
 )
 
 FAN_IN = 4
@@ -58,7 +57,7 @@ class DaskStream(Stream):
     client : distributed.Client, optional
     keys : sequence, optional
         What tells where the partitions are, if not the keys of X themselves.
-    is_kept : ndarray of bool, optional
+    weights : ndarray, optional
         As in `Stream`.
     """
 
@@ -68,11 +67,11 @@ class DaskStream(Stream):
         sizes: Sequence[int] | None = None,
         client: Any = None,
         keys: Sequence[Any] | None = None,
-        is_kept: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
     ) -> None:
         require_dask()
         self.parts = list(parts)
-        super().__init__(len(self.parts), is_kept)
+        super().__init__(len(self.parts), weights)
         self._keys = [X.key for X, _ in self.parts] if keys is None else list(keys)
         self.client = client if client is not None else current_client()
         self._is_direct = self.client is not None and self._reaches_workers()
@@ -82,24 +81,24 @@ class DaskStream(Stream):
         """Number the rows, from those of each partition."""
         ends = np.cumsum(sizes)
         self._masks: list[np.ndarray | None] = [None] * self.n_blocks
+        self.require_weights(int(ends[-1]))
         if self.is_kept is not None:
-            require_weights(self.is_kept, int(ends[-1]))
             masks = np.split(self.is_kept, ends[:-1])
             ends = np.cumsum([np.count_nonzero(mask) for mask in masks])
             self._masks = list(masks)
         self.firsts = [0, *ends[:-1].tolist()]
 
     @classmethod
-    def from_collections(cls, X: Any, y: Any, is_kept: np.ndarray | None = None) -> "DaskStream":
+    def from_collections(cls, X: Any, y: Any, weights: np.ndarray | None = None) -> "DaskStream":
         """From a Dask array or data frame, and labels: a collection, an array, or a column."""
         require_dask()
         if hasattr(X, "to_dask_array"):
             parts = frame_parts(X, y)
-            return cls(parts, keys=places_of(X, len(parts)), is_kept=is_kept)
+            return cls(parts, keys=places_of(X, len(parts)), weights=weights)
         X, y = aligned_arrays(X, y)
         sizes = None if any(math.isnan(size) for size in X.chunks[0]) else X.chunks[0]
         parts = list(zip(X.to_delayed().ravel(), y.to_delayed().ravel(), strict=True))
-        return cls(parts, sizes, keys=places_of(X, len(parts)), is_kept=is_kept)
+        return cls(parts, sizes, keys=places_of(X, len(parts)), weights=weights)
 
     @classmethod
     def from_source(cls, source: Source, client: Any) -> "DaskStream":

@@ -50,6 +50,9 @@ class FirstPassResult:
         The sum of the rows, each block's in the precision of X.
     kept : list of Rows
         Rows that somebody asked for, with their labels as codes.
+    summaries : list of (int, ndarray, ndarray, ndarray)
+        Of each block, if asked for, the number of its first row, its labels, the places of the
+        rows' labels among these, and the rows' ‖x‖².
     """
 
     width: int
@@ -63,6 +66,13 @@ class FirstPassResult:
     stored: int = 0
     total: Any = 0.0
     kept: list[Rows] = field(default_factory=list)
+    summaries: list[Any] = field(default_factory=list)
+
+    def codes_and_squares(self) -> tuple[np.ndarray, np.ndarray]:
+        """(the codes, ‖x‖²) of all the rows, from the summaries of the blocks."""
+        parts = sorted(self.summaries, key=lambda part: part[0])
+        codes = [np.searchsorted(self.classes, labels)[codes] for _, labels, codes, _ in parts]
+        return np.concatenate(codes), np.concatenate([squares for *_, squares in parts])
 
     @property
     def classes(self) -> np.ndarray:
@@ -134,6 +144,8 @@ class FirstPass:
         Numbers of rows to bring back.
     memory : int
         Bytes that a working set may take; the sample has one in NEW_SHARE of its rows at most.
+    is_summary_wanted : bool
+        Whether the label and the length of every row are kept.
     """
 
     def __init__(
@@ -142,8 +154,11 @@ class FirstPass:
         seed: int = 0,
         wanted: np.ndarray | None = None,
         memory: int = WORKING_BYTES,
+        *,
+        is_summary_wanted: bool = False,
     ) -> None:
         self.n_sample, self.seed, self.memory = n_sample, seed, memory
+        self.is_summary_wanted = is_summary_wanted
         self.wanted = None if wanted is None else np.sort(wanted)
 
     def __call__(self, block: Block, so_far: FirstPassResult | None = None) -> FirstPassResult:
@@ -157,6 +172,8 @@ class FirstPass:
             found.kept = [kept]
         self._measure(block, found)
         labels, codes = sorted_labels(block.y)
+        if self.is_summary_wanted:
+            found.summaries = [(block.first, labels, codes, squared_row_norms(X))]
         keys = row_keys(block.first, block.y.size, self.seed)
         for code, label in enumerate(labels.tolist()):
             index = np.flatnonzero(codes == code)
@@ -203,6 +220,7 @@ class FirstPass:
         a.longest, a.stored = max(a.longest, b.longest), max(a.stored, b.stored)
         a.total, a.room = a.total + b.total, min(a.room, b.room)
         a.kept += b.kept
+        a.summaries += b.summaries
         a.sample.take(b.sample)
         return a
 

@@ -52,24 +52,14 @@ class RoundState(State):
         `margins` are those of the working set, −∞ for rows with weight.
         """
         finest = self.tol / 4.0
-        if worst is not None:
-            is_new = ~np.isin(worst.numbers, working.numbers)
-            worst = worst.chosen(np.flatnonzero(is_new)) if is_new.any() else None
-        if worst is None:
+        worst = None if worst is None else worst.without(working)
+        if worst is None or worst.size == 0:
             if self.asked <= finest:
                 self.ending = Status.STALLED  # rounding is all that is left of the gap
             self.asked = finest
             return working
         self.asked = max(finest, min(ROUGH, 0.05 * gap))
-        room = self.room - worst.size
-        if working.size > room:  # rows with weight stay, those nearest to them, some of each class
-            kept = np.isneginf(margins)
-            kept[np.argsort(margins, kind="stable")[: max(room, 0)]] = True
-            for code in np.unique(working.codes):
-                rows = np.flatnonzero(working.codes == code)
-                kept[rows[np.argmin(margins[rows])]] = True
-            working = working.chosen(np.flatnonzero(kept))
-        return Rows.joined([working, worst])
+        return Rows.joined([working.trimmed(margins, self.room - worst.size), worst])
 
     # --- for checkpoints -----------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
 from contextlib import closing
 from contextvars import copy_context
@@ -16,6 +16,7 @@ from xxhash import xxh3_64_intdigest
 from momentron.arithmetic.clock import OutOfTime, require_time
 from momentron.errors import InputError, one_line
 from momentron.result import MarginResult
+from momentron.solvers.checkpoint import taken, unusable
 from momentron.streams.blocks import Block, as_block
 from momentron.streams.source import Source
 
@@ -48,12 +49,15 @@ class Stream(ABC):
         Time spent in passes.
     share : float
         How much of the present pass is done, or was when it failed; 0 between passes.
+    weights : ndarray, optional
+        Those of the rows.
     is_kept : ndarray of bool, optional
         Which rows have a weight, where others have none: to tasks these are not there.
     """
 
-    def __init__(self, n_blocks: int, is_kept: np.ndarray | None = None) -> None:
-        self.n_blocks, self.is_kept = n_blocks, is_kept
+    def __init__(self, n_blocks: int, weights: np.ndarray | None = None) -> None:
+        self.n_blocks, self.weights = n_blocks, weights
+        self.is_kept = None if weights is None or weights.all() else weights > 0.0
         self.passes, self.nbytes, self.seconds, self.share = 0, 0, 0.0, 0.0
         self._checksums: dict[int, int] = {}
         self._clock = 0.0
@@ -74,11 +78,24 @@ class Stream(ABC):
         self.share = 0.0
         return found
 
-    def count(self, passes: int, nbytes: int, seconds: float) -> None:
+    @property
+    def kept_weights(self) -> np.ndarray | None:
+        """The weights that are not zero, if there are weights."""
+        return None if self.weights is None else self.weights[self.weights > 0.0]
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """What a checkpoint keeps: what has been read."""
+        counts = (self.passes, self.nbytes, self.seconds)
+        return {"counts": np.array(counts, dtype=np.float64), "content": self.content}
+
+    def from_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Count what an earlier run has read."""
-        self.passes += passes
-        self.nbytes += nbytes
-        self.seconds += seconds
+        counts = taken("counts", arrays, np.zeros(3))
+        if not ((counts >= 0.0) & (counts < 2.0**53)).all():
+            raise unusable(f"its counts of passes, bytes and seconds are {counts.tolist()}")
+        self.passes += int(counts[0])
+        self.nbytes += int(counts[1])
+        self.seconds += float(counts[2])
 
     def report(self, share: float, nbytes: int = 0) -> None:
         """How much of the pass is done, and how many more bytes were read."""
@@ -99,6 +116,14 @@ class Stream(ABC):
             return result
         support = np.flatnonzero(self.is_kept)[result.support]
         return replace(result, support=support, n_rows=self.is_kept.size)
+
+    def require_weights(self, n_rows: int) -> None:
+        """Refuse weights that are not one for each row."""
+        if self.weights is not None and self.weights.size != n_rows:
+            raise InputError(
+                f"X has {n_rows} rows but sample_weight has shape {self.weights.shape}; give one "
+                "weight for each row"
+            )
 
     def require_same(self, number: int, checksum: int) -> None:
         """Refuse a block that is not what the first pass read."""
@@ -211,8 +236,8 @@ def _require_untouched(before: Block, checksum: int, block: Block) -> None:
 class DiskStream(Stream):
     """The blocks of a source, one after another, the next read while this one is worked on."""
 
-    def __init__(self, source: Source, is_kept: np.ndarray | None = None) -> None:
-        super().__init__(count_blocks(source), is_kept)
+    def __init__(self, source: Source, weights: np.ndarray | None = None) -> None:
+        super().__init__(count_blocks(source), weights)
         self.source = source
 
     def _fold(self, task: PassTask) -> Any:
@@ -234,18 +259,8 @@ class DiskStream(Stream):
                     part = task(block, found)
                     found = part if found is None else task.merge(found, part)
                 self.report((block.number + 1) / self.n_blocks, nbytes)
-        if self.is_kept is not None:
-            require_weights(self.is_kept, n_rows)
+        self.require_weights(n_rows)
         return found
-
-
-def require_weights(is_kept: np.ndarray, n_rows: int) -> None:
-    """Refuse weights that are not one for each row."""
-    if is_kept.size != n_rows:
-        raise InputError(
-            f"X has {n_rows} rows but sample_weight has shape {is_kept.shape}; give one weight for "
-            "each row"
-        )
 
 
 def count_blocks(source: Source) -> int:

@@ -1,0 +1,475 @@
+"""Soft margins of two classes whose rows are read in blocks, by working sets and sums of rows.
+
+    min ½‖w‖² + Σ C_i h(1 − p_i),   p = y(Xw + b),   h(s) = max(0, s) or its square.
+
+Of every row some numbers are kept: its class, length, C, product with w and dual weight. Rows far
+above the margin have no part in the solution, and that of rows far below it is known: in the hinge
+each weighs C, so that means of some stand for all of them; in its square they are a quadratic, and
+d + 1 rows of each class have the same one. So a round solves a problem in memory, of the rows near
+the margin and of those that stand for the rows below, and reads the stream once: the pass evaluates
+the classifier, and finds the rows and the sums for the next round. With the hinge such a problem
+bounds the objective from below, as its weights are weights of all the rows.
+"""
+
+import math
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import minimize_scalar
+
+from momentron.arithmetic.clock import OutOfTime, time_left
+from momentron.certificate import Certificate
+from momentron.dual.losses import Exponential
+from momentron.errors import InputError
+from momentron.fitting.fits import make_result
+from momentron.fitting.options import FitOptions
+from momentron.result import MarginResult
+from momentron.rows.validation import TrainingData
+from momentron.rows.weights import weighed
+from momentron.solvers.auto.forms import Values, soft_values
+from momentron.solvers.checkpoint import taken, unusable
+from momentron.solvers.loop import Budget, solve
+from momentron.solvers.problem import Problem
+from momentron.solvers.solver import (
+    DEFAULTS,
+    BudgetWarning,
+    Candidates,
+    Primal,
+    RunOptions,
+    Solver,
+    Start,
+    State,
+)
+from momentron.status import Status
+from momentron.streams.blocks import Rows
+from momentron.streams.first_pass import FirstPassResult
+from momentron.streams.soft_scan import BlockOperator, SoftFindings, SoftScan
+from momentron.streams.stream import Stream
+
+ROUGH, AHEAD = 1e-3, 0.02  # the gap asked of a working set: at first, and as a share of the last
+CLOSE = 0.03  # the gap from which a working set is solved from the last classifier on
+NEAR_SHARE = 4  # one in this many rows that the memory has room for is new in a pass
+ENOUGH, ENOUGH_PER_FEATURE = 20_000, 100  # rows of a working set that sums stand by
+MOST_GROUPS = 500  # of the rows of a class below the margin, each with its own mean
+PATIENCE = 3  # rounds without progress
+
+
+class Look(NamedTuple):
+    """A classifier, the slack 1 − p of all the rows, its objective, and what its pass found."""
+
+    w: np.ndarray
+    b: float
+    slack: np.ndarray
+    value: float
+    found: SoftFindings
+
+
+class SoftBlockProblem(Problem):
+    """The soft margin of all the rows of a stream.
+
+    Attributes
+    ----------
+    C : float
+    costs : ndarray of shape (n,)
+        C times the weights of the rows.
+    room : int
+        How many rows a working set may have.
+    scan_options : dict
+        What `SoftScan` is asked for in every round.
+    sample : Rows
+    """
+
+    operator: BlockOperator
+    C: float
+    costs: np.ndarray
+    room: int
+    scan_options: dict[str, Any]
+    sample: Rows
+
+    @classmethod
+    def of_stream(
+        cls, stream: Stream, found: FirstPassResult, options: FitOptions, memory: int
+    ) -> "SoftBlockProblem":
+        """The problem that a first pass has found, with summaries of all the rows."""
+        classes, C, width = found.classes, options.C, found.width
+        if classes.size > 2:
+            raise InputError(
+                f"C={C} with {classes.size} classes needs the data in memory; blocks support soft "
+                "margins of 2 classes"
+            )
+        codes, squares = found.codes_and_squares()
+        data = TrainingData(None, classes, codes, stream.kept_weights)
+        rows = BlockOperator(stream, found, squares)
+        problem = options.problem_of(weighed(data, options.class_weight), rows, cls)
+        assert isinstance(problem, SoftBlockProblem)
+        sample = found.sample.chosen()
+        assert sample is not None, "every class has rows"
+        problem.sample, problem.C = sample.coded(classes), C
+        problem.costs = C * (np.ones(codes.size) if problem.weights is None else problem.weights)
+        order = 1 if problem.penalty.has_box else 2
+        if order == 2 and 16 * (width + 1) ** 2 > memory:  # of both classes
+            order = 0
+        most = max(ENOUGH, ENOUGH_PER_FEATURE * width) if order else found.room
+        problem.room = min(found.room, most)
+        problem.scan_options = {
+            "costs": problem.costs,
+            "n_near": problem.room // NEAR_SHARE if order else problem.room,
+            "order": order,
+            "n_groups": max(1, min(MOST_GROUPS, memory // (64 * width))),
+            "centre": 0.0 if found.is_sparse else found.centre,
+        }
+        return problem
+
+    # --- for the loop and the result -----------------------------------------------------------
+
+    def certify(self, w: np.ndarray, q: np.ndarray, *, sharp: bool = False) -> Certificate:
+        """Extended precision would take the rows themselves."""
+        return super().certify(w, q)
+
+    def closing_seconds(self) -> float:
+        return 0.0
+
+    def sampled(self) -> Problem:
+        sample = self.sample
+        return self.of_rows(sample.X, sample.codes, self.costs[sample.numbers])
+
+    @property
+    def bytes_read(self) -> int:  # type: ignore[override]
+        return self.operator.stream.nbytes
+
+    @property
+    def pass_seconds(self) -> float:  # type: ignore[override]
+        return self.operator.stream.seconds
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        return self.operator.stream.to_arrays()
+
+    def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int) -> None:
+        self.operator.stream.from_arrays(arrays)
+
+    # --- objectives ----------------------------------------------------------------------------
+
+    def look(self, w: np.ndarray, b: float, alpha: np.ndarray, before: Look | None) -> Look:
+        """One pass: the classifier on all the rows, and the sum of the rows with weights α."""
+        a = self.labels.mix(self._in_dual_set(alpha)) if alpha.any() else None
+        is_below = None if before is None else before.slack > 0.0
+        found = self.operator.scan(w, b=b, a=a, is_below=is_below, **self.scan_options)
+        slack = 1.0 + self.labels.scores(found.all_products() + b)
+        return Look(w, b, slack, self._value(w, slack), found)
+
+    def between(self, a: Look, b: Look) -> Look:
+        """The classifier with the least objective on the way from one to another: a pass."""
+        dw, rise = b.w - a.w, b.slack - a.slack
+
+        def value(t: float) -> float:
+            return self._value(a.w + t * dw, a.slack + t * rise)
+
+        t = float(minimize_scalar(value, bounds=(0.0, 1.0), method="bounded").x)
+        return self.look(a.w + t * dw, a.b + t * (b.b - a.b), np.zeros(0), a)
+
+    def _value(self, w: np.ndarray, slack: np.ndarray) -> float:
+        slack = np.maximum(slack, 0.0)
+        return 0.5 * float(w @ w) + float(
+            self.costs @ (slack if self.penalty.has_box else slack * slack)
+        )
+
+    def _in_dual_set(self, alpha: np.ndarray) -> np.ndarray:
+        return self.dual_set.normalize(
+            np.minimum(alpha, self.costs) if self.penalty.has_box else alpha
+        )
+
+    def dual_value(self, alpha: np.ndarray) -> float:
+        """The dual objective of weights whose rows the last pass has summed."""
+        q = self._in_dual_set(alpha)
+        return soft_values(
+            0.0, np.ones(self.size), q, self.dual_norm(q), self.penalty.upper, 1.0
+        ).dual
+
+    def weights_at(self, slack: np.ndarray, numbers: Any = slice(None)) -> np.ndarray:
+        """The dual weights of rows with such slack."""
+        costs = self.costs[numbers]
+        if self.penalty.has_box:
+            return np.where(slack > 0.0, costs, 0.0)
+        return 2.0 * costs * np.maximum(slack, 0.0)
+
+    # --- working sets --------------------------------------------------------------------------
+
+    def of_rows(self, X: Any, codes: np.ndarray, costs: np.ndarray) -> Problem:
+        """The problem in memory that some rows pose."""
+        return Problem.of(
+            TrainingData(X, self.classes, codes, weights=costs / self.C),
+            loss=Exponential(),
+            kernel=None,
+            fit_intercept=self.dual_set.fits_intercept,
+            C=self.C,
+            penalty=self.penalty.name,
+        )
+
+    def far_below(self, look: Look, working: Rows) -> np.ndarray:
+        """The numbers of the rows below the margin that are not in the working set."""
+        is_far = look.slack > 0.0
+        is_far[working.numbers] = False
+        return np.flatnonzero(is_far)
+
+    def stand_ins(self, look: Look, working: Rows) -> Rows:
+        """Rows that stand for those far below the margin; their numbers are their costs."""
+        far, task = (
+            self.far_below(look, working),
+            SoftScan(self.classes, look.w, **self.scan_options),
+        )
+        slack, parts = look.slack[working.numbers], []
+        for code, sign in enumerate((-1.0, 1.0)):
+            held = far[self.labels.codes[far] == code]
+            if held.size == 0 or task.order == 0:
+                continue
+            near = working.chosen(np.flatnonzero((working.codes == code) & (slack > 0.0)))
+            total = look.found.moments[code] - task.moment(near.X, near.numbers)
+            if task.order == 1:
+                costs = np.bincount(held % task.n_groups, self.costs[held], task.n_groups)
+                used = np.flatnonzero(costs)
+                X, costs = total[used] / costs[used, None], costs[used]
+            else:
+                b = look.b + float(np.sum(task.centre * look.w))
+                X, costs = equivalent_rows(total, np.append(-sign * look.w, 1.0 - sign * b))
+                X = X + task.centre
+            X = sp.csr_array(X) if sp.issparse(working.X) else X
+            parts.append(Rows(X, np.full(costs.size, code), costs))
+        return Rows.joined(parts) if parts else working.chosen(np.empty(0))
+
+    def spread(self, look: Look, working: Rows, others: Rows, dual: np.ndarray) -> np.ndarray:
+        """Weights of a working set and its stand-ins as those of all the rows, with the hinge."""
+        alpha, far = np.zeros(self.size), self.far_below(look, working)
+        alpha[working.numbers] = dual[: working.size]
+        count = self.scan_options["n_groups"]
+        groups = self.labels.codes[far] * count + far % count
+        shares = np.zeros(2 * count)
+        shares[np.unique(groups)] = np.minimum(1.0, dual[working.size :] / others.numbers)
+        alpha[far] = self.costs[far] * shares[groups]
+        return alpha
+
+    def ending(self, look: Look) -> Status:
+        """Why rounds bring nothing more."""
+        n_below = int(np.count_nonzero(look.slack > 0.0))
+        if self.scan_options["order"] or n_below <= self.room:
+            return Status.STALLED
+        warnings.warn(
+            f"block_size leaves room for working sets of {self.room} rows, but {n_below} are below "
+            "the margin: the interval is wider than requested; raise block_size, or take "
+            "penalty='hinge'",
+            BudgetWarning,
+            stacklevel=2,
+        )
+        return Status.NO_ROOM
+
+
+def equivalent_rows(M: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(rows, their C) with Σ C (x, 1)(x, 1)ᵀ = M, all below the margin of a given classifier.
+
+    M is such a sum over rows with slack ⟨(x, 1), u⟩ > 0. The rows of any R with RᵀR = M are
+    √C (x, 1), up to signs, and a rotation makes √C and √C · slack positive in all of them: the
+    angle between these two vectors is below 90°, and so is that of each of them with their
+    bisector below 45°. Where the bisector is turned to (1, 1, …) and the difference of both to
+    ±1 in turn, no entry of either is negative.
+    """
+    unit = np.sqrt(np.maximum(M.diagonal(), 1e-300))
+    values, vectors = np.linalg.eigh(M / np.outer(unit, unit))
+    kept = values > 1e-14 * values[-1]
+    R = np.sqrt(values[kept])[:, None] * vectors[:, kept].T * unit
+    R = np.vstack([R, np.zeros((R.shape[0] % 2, unit.size))])  # an even number of rows
+    even = np.ones(R.shape[0])
+    for sign, target in ((1.0, even), (-1.0, np.resize([1.0, -1.0], even.size))):
+        source = _direction(R[:, -1]) + sign * _direction(R @ u)
+        v = _direction(source) - _direction(target)
+        if np.linalg.norm(source) > 1e-12 and v @ v > 1e-24:
+            R = R - 2.0 * np.outer(v, v @ R) / (v @ v)
+    R = R[R[:, -1] > 1e-12 * np.abs(R[:, -1]).max()]
+    return R[:, :-1] / R[:, -1:], R[:, -1] ** 2
+
+
+def _direction(v: np.ndarray) -> np.ndarray:
+    return v / max(float(np.linalg.norm(v)), 1e-300)
+
+
+# --- rounds --------------------------------------------------------------------------------------
+
+
+@dataclass
+class SoftState(State):
+    """The best classifier and weights so far, and the next.
+
+    Attributes
+    ----------
+    w, b, alpha : ndarray, float and ndarray
+        What the next pass reads: a classifier, and weights of all the rows.
+    best : Look, optional
+        The classifier with the least objective.
+    q, dual : ndarray and float
+        The weights with the largest dual objective, and that.
+    working : Rows, optional
+    free : ndarray
+        The numbers of its rows whose weights are between their bounds, with the plain hinge.
+    idle : int
+        Rounds since the last progress.
+    """
+
+    tol: float
+    deadline: float
+    w: np.ndarray
+    alpha: np.ndarray
+    q: np.ndarray
+    b: float = 0.0
+    best: Look | None = None
+    dual: float = 0.0
+    gap: float = math.inf
+    working: Rows | None = None
+    free: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    idle: int = 0
+    ending: Status | None = None
+
+    def renew(self, look: Look, room: int) -> None:
+        """Take the rows that a pass found into the working set; the farthest leave it."""
+        assert self.best is not None
+        for found in look.found.lists:
+            rows = found.chosen()
+            if rows is not None and self.working is not None:
+                rows = Rows.joined([self.working, rows.without(self.working)])
+            self.working = self.working if rows is None else rows
+        assert self.working is not None, "some rows are near the margin"
+        distances = np.abs(self.best.slack[self.working.numbers])
+        distances[np.isin(self.working.numbers, self.free)] = -np.inf
+        self.working = self.working.trimmed(distances, room)
+
+    # --- for checkpoints -----------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        return {"t": np.array(self.t), "w": self.w, "b": np.array(self.b), "alpha": self.alpha}
+
+    def from_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.t = int(taken("t", arrays, np.array(0)))
+        self.w, self.b = taken("w", arrays, self.w), float(taken("b", arrays, np.array(0.0)))
+        self.alpha = taken("alpha", arrays, self.alpha)
+        numbers = np.concatenate([self.w, [self.b], self.alpha])
+        if not (np.isfinite(numbers).all() and (self.alpha >= 0.0).all()):
+            raise unusable("its classifier is not finite, or its weights are not 0 or more")
+
+
+class SoftRounds(Solver):
+    """A soft margin in blocks, by a method that solves working sets in memory.
+
+    A working set is exact near the classifier from which it was made. Where the classifier that it
+    gives has a larger objective, rows that crossed the margin join the set, and the best classifier
+    on the way there is taken.
+
+    Parameters
+    ----------
+    method : Solver
+    """
+
+    wants_tight_radius = False
+
+    def __init__(self, method: Solver) -> None:
+        self.method = method
+        self.name = method.name  # type: ignore[misc]
+
+    def init(self, problem: SoftBlockProblem, options: RunOptions = DEFAULTS) -> SoftState:
+        n, d = problem.operator.shape
+        even = problem.weights_at(np.ones(n))  # as at w = 0
+        return SoftState(options.tol, options.deadline, np.zeros(d), even, even)
+
+    def step(self, problem: SoftBlockProblem, state: SoftState) -> None:
+        if state.best is not None:
+            self._solve(problem, state, state.best)
+        elif not state.w.any():  # else a checkpoint has told
+            self._solve_sample(problem, state)
+        before = math.inf if state.best is None else state.best.value
+        looks = [problem.look(state.w, state.b, state.alpha, state.best)]
+        if state.best is not None and looks[0].value > before:
+            looks.append(problem.between(state.best, looks[0]))
+        if looks[-1].value < before:
+            state.best = looks[-1]
+        assert state.best is not None
+        for look in looks:
+            state.renew(look, problem.room)
+        dual, value = problem.dual_value(state.alpha), state.best.value
+        if dual > state.dual:
+            state.q, state.dual = state.alpha, dual
+        gap = Values(value, state.dual).gap
+        is_better = gap < 0.9 * state.gap or value < (1.0 - state.tol) * before
+        state.idle = 0 if is_better else state.idle + 1
+        state.gap = min(gap, state.gap)
+        if state.idle >= PATIENCE:
+            state.ending = problem.ending(state.best)
+        state.t += 1
+
+    def _solve_sample(self, problem: SoftBlockProblem, state: SoftState) -> None:
+        """A first classifier, from a sample whose rows count for all of them."""
+        sample = problem.sample
+        shares = np.bincount(problem.labels.codes) / np.bincount(sample.codes)
+        costs = problem.costs[sample.numbers] * shares[sample.codes]
+        found = self._solved(state, problem.of_rows(sample.X, sample.codes, costs))
+        if sample.size == problem.n_rows:
+            state.alpha = np.zeros(sample.size)
+            state.alpha[sample.numbers] = found.full_dual()
+
+    def _solve(self, problem: SoftBlockProblem, state: SoftState, best: Look) -> None:
+        """The working set around the best classifier."""
+        working = state.working
+        assert working is not None
+        others, own = problem.stand_ins(best, working), problem.costs[working.numbers]
+        X = Rows.joined([working, others])
+        alpha = problem.weights_at(best.slack[working.numbers], working.numbers)
+        if problem.penalty.has_box:
+            alpha = state.alpha[working.numbers]
+        b = problem.labels.free_intercepts(best.b)
+        start = Start(best.w, b, np.append(alpha, others.numbers))
+        costs = np.append(own, others.numbers)
+        found = self._solved(state, problem.of_rows(X.X, X.codes, costs), start)
+        if not problem.penalty.has_box:
+            state.alpha = problem.weights_at(best.slack)
+            return
+        dual = found.full_dual()
+        state.alpha = problem.spread(best, working, others, dual)
+        dual = dual[: working.size]
+        state.free = working.numbers[(dual > 0.0) & (dual < own)]
+
+    def _solved(
+        self, state: SoftState, problem: Problem, start: Start | None = None
+    ) -> MarginResult:
+        """A problem in memory, solved as well as the gap so far asks for: the next classifier."""
+        remaining = min(state.deadline - time.perf_counter(), time_left())
+        if remaining <= 0.0:
+            raise OutOfTime
+        if state.gap > CLOSE or problem.exponent != 0:  # far away, or in another unit
+            start = None
+        asked = max(0.25 * state.tol, min(ROUGH, AHEAD * state.gap))
+        budget = Budget(asked, self.method.default_max_iter, remaining)
+        outcome = solve(problem, self.method, budget, start=start)
+        if outcome.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        found = make_result(problem, self.method, outcome)
+        state.w, state.b = found.coef.ravel(), float(found.intercept)
+        return found
+
+    def candidates(self, problem: SoftBlockProblem, state: SoftState) -> Candidates:
+        best, dual = state.best, state.dual
+        assert best is not None
+        if problem.penalty.has_box:
+            v, scores = (
+                problem.joined(best.w, best.b),
+                np.array([1.0 / math.sqrt(2.0 * best.value)]),
+            )
+        else:
+            slack = np.maximum(best.slack, 0.0)
+            v = problem.with_slack(best.w, slack)
+            products = problem.operator.scores_in_double(best.w)
+            scores = problem.labels.scores(products) - slack
+        upper = 1.0 / math.sqrt(2.0 * dual) if dual > 0.0 else math.inf
+        found = Candidates([Primal(v, scores / problem.radius)], state.q, upper / problem.radius)
+        is_late = time.perf_counter() >= state.deadline
+        found.ending = Status.TIME_BUDGET if is_late else state.ending
+        return found
