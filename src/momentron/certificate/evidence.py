@@ -130,7 +130,7 @@ class Evidence:
     def __init__(
         self, labels: "Labels", shape: tuple[int, ...], longest: float, no_rows: Any
     ) -> None:
-        self._labels, self._shape, self._longest = labels, shape, longest
+        self._labels, self._shape, self.longest = labels, shape, longest
         self._arcs = labels.arc_set()
         self._known: list[KnownMargin] = []
         self._upper = longest
@@ -183,13 +183,13 @@ class Evidence:
             vector = np.column_stack([found.vectors, -found.vectors.sum(axis=1)]) / mass
         else:  # every arc weighs the same, whatever its sum was
             vector = found.vectors @ (1.0 / (totals.size * totals))
-        flow, lengths = totals[arcs] / mass, np.full(arcs.size, self._longest)
-        error = self._arcs.mass_error(flow, lengths, self._longest, self._longest)
+        flow, lengths = totals[arcs] / mass, np.full(arcs.size, self.longest)
+        error = self._arcs.mass_error(flow, lengths, self.longest, self.longest)
         # the sums and the masses by which they are divided both err, each by its own chain; the
         # errors of k − 1 sums add up in the last, to √(k − 1) times their length at most; and what
         # is out of balance between k classes is led back along at most k − 1 arcs
         chains = (math.sqrt(k) if labels.is_paired else 1.0) + (k if labels.circulates else 0.0)
-        error += 2.0 * chains * gamma(found.depth + 2 * k + 8) * self._longest
+        error += 2.0 * chains * gamma(found.depth + 2 * k + 8) * self.longest
         gradient = BoundedGradient(vector, up(error))
         self._of_passes = min(self._of_passes, gradient.bound)
         return self._own(BlockWeights(gradient, gradient.vector))

@@ -6,7 +6,6 @@ stands for the weights is a record of their gradient Zᵀq. What is proved rests
 such records alone: solvers propose classifiers, and sums of weights.
 """
 
-import copy
 import math
 from collections.abc import Mapping
 from contextlib import suppress
@@ -72,7 +71,7 @@ class BlockProblem(CertifiedProblem):
         self.room = max(found.room, 16 * self.classes.size)  # some rows of every class
         self.counts = read_only(np.array([found.counts[label] for label in self.classes.tolist()]))
         self.longest = up(found.longest * self._labels.radius_factor) if found.longest else 0.0
-        self._unit = self.longest or 1.0
+        self.radius = self.longest or 1.0
         self._arcs = self._labels.arc_set()
         self.w_shape = self._labels.zeros(found.width).shape
         self._no_rows = SparseDual(np.empty(0, int), np.empty(0, int), self._labels.zeros(0))
@@ -80,13 +79,6 @@ class BlockProblem(CertifiedProblem):
         at_zero = np.log(self._labels.arc_counts(self.counts))
         _, self.psi_zero, _ = self._arcs.link_near(at_zero, COLD)
         self._is_closed = False
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """What solvers see is read-only: they get the problem itself, since passes are counted."""
-        is_open = name.startswith("_") or name == "working"
-        if not is_open and "_is_closed" in self.__dict__:
-            raise AttributeError(f"the {name} of a problem in blocks is read-only")
-        super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
         if name in ("operator", "dual_set", "scores", "size"):
@@ -104,10 +96,6 @@ class BlockProblem(CertifiedProblem):
         return shallow_copy(self._labels)
 
     @property
-    def radius(self) -> float:  # type: ignore[override]
-        return self._unit
-
-    @property
     def tight_radius(self) -> float:
         """What the sample shows, without a pass: about that of all the rows."""
         if not self._labels.fit_intercept or self.longest == 0.0:
@@ -115,21 +103,19 @@ class BlockProblem(CertifiedProblem):
         return self._found.some_row_length * self._labels.radius_factor
 
     def for_solver(self, *, tight: bool = False) -> "BlockProblem":
-        """Itself, since passes are counted, or the same in units of the tight radius.
+        """A copy that counts the same passes, and remembers what they proved.
 
-        A sure bound of that radius costs a pass where there are intercepts.
+        A sure bound of the tight radius costs a pass where there are intercepts.
         """
-        if not tight or not self._labels.fit_intercept or self.longest == 0.0:
-            return self
-        factor = self._labels.radius_factor
-        unit = centred_radius(self._stream, self._found) * factor or 1.0
-        problem = copy.copy(self)
-        problem._unit = unit
+        problem, labels = shallow_copy(self), self._labels
+        if tight and labels.fit_intercept and self.longest > 0.0:
+            radius = centred_radius(self._stream, self._found)
+            problem.radius = radius * labels.radius_factor or 1.0
         return problem
 
     @property
     def some_row_length(self) -> float:
-        return 0.9 * self._found.longest / self._unit
+        return 0.9 * self._found.longest / self.radius
 
     @property
     def passes(self) -> int:
@@ -164,7 +150,7 @@ class BlockProblem(CertifiedProblem):
         """
         labels, arcs, w = self._labels, self._labels.arcs, self._evidence.copied(w)
         result = self._scan(w, has_weights=True)
-        scores = result.tops[arcs] / self._unit
+        scores = result.tops[arcs] / self.radius
         logs = result.peaks[arcs] + np.log(result.totals[arcs])
         flow, psi, near = self._arcs.link_near(logs, near)
         if labels.circulates:
@@ -190,24 +176,20 @@ class BlockProblem(CertifiedProblem):
         vertex = problem.dual_set.vertex(problem.labels.scores(products))
         q = np.zeros(problem.size)
         q[vertex.index] = vertex.weight
-        return scores / self._unit, self._weights_on(rows, problem, q)
+        return scores / self.radius, self._weights_on(rows, problem, q)
 
     def combination(self) -> "BlockCombination":
         return BlockCombination(self)
 
     def _scan(self, w: np.ndarray, **options: Any) -> ScanResult:
         """One pass over the stream for a classifier."""
+        evidence, found = self._evidence, self._found  # which no solver can have changed
+        labels, options = self._labels, options | {"divisor": self.radius}
         task = Scan(
-            w,
-            self._labels,
-            self.classes,
-            radius=self.longest,
-            depth=self._found.stored,
-            divisor=self._unit,
-            **options,
+            w, labels, found.classes, radius=evidence.longest, depth=found.stored, **options
         )
         result: ScanResult = self._stream.run(task)
-        self._evidence.remember(w, result.tops[self._labels.arcs])
+        evidence.remember(w, result.tops[labels.arcs])
         return result
 
     # --- weights -------------------------------------------------------------------------------
@@ -222,7 +204,7 @@ class BlockProblem(CertifiedProblem):
         return self._evidence.nothing
 
     def gradient(self, q: Any) -> np.ndarray:
-        return self._evidence.require_own(q).vector / self._unit
+        return self._evidence.require_own(q).vector / self.radius
 
     def mix(self, a: Any, x: float, b: Any, y: float, *, in_place: bool = False) -> BlockWeights:
         return self._evidence.mix(a, x, b, y)
@@ -243,11 +225,9 @@ class BlockProblem(CertifiedProblem):
 
     def of_rows(self, rows: Rows) -> Problem:
         """The problem that some rows pose, which were checked as they were read."""
-        data = TrainingData(rows.X, np.arange(self.classes.size), rows.codes)
+        data = TrainingData(rows.X, np.arange(self._found.classes.size), rows.codes)
         has_intercept = self._labels.fit_intercept
-        return Problem.of(
-            data, fit_intercept=has_intercept, loss=Exponential(), C=math.inf, kernel=None
-        )
+        return Problem.of(data, fit_intercept=has_intercept, loss=Exponential(), kernel=None)
 
     def weights_of_working_set(self, q: np.ndarray) -> BlockWeights:
         """Weights on the working set, and the upper bound that they prove: it holds for all."""
@@ -279,7 +259,7 @@ class BlockProblem(CertifiedProblem):
         w = self._evidence.copied(w)
         result = self._scan(w, **options)
         known = self._evidence.of(w)  # None of w = 0
-        scores = result.tops[self._labels.arcs] / self._unit
+        scores = result.tops[self._labels.arcs] / self.radius
         return scores, 0.0 if known is None else known.margin, result.worst.chosen()
 
     # --- for the loop and the result -----------------------------------------------------------

@@ -1,16 +1,24 @@
 """Working sets on blocks: solve the rows that matter in memory, scan all the others, repeat."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from momentron.arithmetic.clock import OutOfTime, time_left
+from momentron.arithmetic.clock import require_time, time_left
 from momentron.solvers.checkpoint import taken, unusable
 from momentron.solvers.loop import Budget, Run, solve
-from momentron.solvers.solver import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
+from momentron.solvers.problem import Problem
+from momentron.solvers.solver import (
+    DEFAULTS,
+    Candidates,
+    Primal,
+    RunOptions,
+    Solver,
+    Start,
+    State,
+)
 from momentron.status import Status
 from momentron.streams.blocks import Rows
 from momentron.streams.first_pass import NEW_SHARE
@@ -29,7 +37,7 @@ class RoundState(State):
     ----------
     room : int
         How many rows it may have; those with weight are kept even if they are more.
-    tol, deadline : float
+    tol : float
         As in `RunOptions`.
     asked : float
         The gap asked of the working set.
@@ -41,7 +49,6 @@ class RoundState(State):
 
     room: int
     tol: float
-    deadline: float
     asked: float = ROUGH
     proposal: Candidates | None = None
     ending: Status | None = None
@@ -73,14 +80,8 @@ class RoundState(State):
             raise unusable(f"its inner tolerance is {self.asked}")
 
 
-class WorkingSetRounds(Solver):
-    """A method for rows in memory, on working sets that are checked against the whole stream.
-
-    A round solves the working set and reads the stream once. The pass proves a lower bound, the
-    weights of the working set an upper one, as any weights do. The rows that the classifier serves
-    worst join the set; rows without weight, far from the margin, leave it where memory asks for it.
-    As rows with weight never leave, the upper bound falls in every round. Three to ten passes are
-    usual. Rows among which nothing separates prove it for all of them.
+class Rounds(Solver):
+    """A method for rows in memory that solves working sets, each checked by a pass.
 
     Parameters
     ----------
@@ -93,21 +94,35 @@ class WorkingSetRounds(Solver):
         self.method = method
         self.name = method.name  # type: ignore[misc]
 
+    def solved(self, problem: Problem, asked: float, start: Start | None = None) -> Run:
+        """A working set, solved to a gap within the time that is left."""
+        require_time()
+        budget = Budget(asked, self.method.default_max_iter, time_left())
+        outcome = solve(problem, self.method, budget, start=start)
+        if outcome.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return outcome
+
+
+class WorkingSetRounds(Rounds):
+    """Hard margins by working sets that are checked against the whole stream.
+
+    A round solves the working set and reads the stream once. The pass proves a lower bound, the
+    weights of the working set an upper one, as any weights do. The rows that the classifier serves
+    worst join the set; rows without weight, far from the margin, leave it where memory asks for it.
+    As rows with weight never leave, the upper bound falls in every round. Three to ten passes are
+    usual. Rows among which nothing separates prove it for all of them.
+    """
+
     def init(self, problem: Any, options: RunOptions = DEFAULTS) -> RoundState:
         problem.begin_rounds()
-        return RoundState(problem.room, options.tol, options.deadline)
+        return RoundState(problem.room, options.tol)
 
     def vanishing(self, tol: float) -> float:
         return self.method.vanishing(tol)
 
     def step(self, problem: "BlockProblem", state: RoundState) -> None:
-        remaining = min(state.deadline - time.perf_counter(), time_left())
-        if remaining <= 0.0:
-            raise OutOfTime
-        budget = Budget(state.asked, self.method.default_max_iter, remaining)
-        outcome = solve(problem.of_rows(problem.working), self.method, budget)
-        if outcome.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
+        outcome = self.solved(problem.of_rows(problem.working), state.asked)
         q = problem.weights_of_working_set(outcome.q)
         if outcome.status is Status.NOT_SEPARABLE:  # nor is the whole: all that is to be known
             nothing = Primal(problem.zeros(), np.zeros(problem.labels.arcs.size))
@@ -139,6 +154,5 @@ class WorkingSetRounds(Solver):
 
     def candidates(self, problem: "BlockProblem", state: RoundState) -> Candidates:
         assert state.proposal is not None
-        is_late = time.perf_counter() >= state.deadline
-        state.proposal.ending = Status.TIME_BUDGET if is_late else state.ending
+        state.proposal.ending = Status.TIME_BUDGET if time_left() <= 0.0 else state.ending
         return state.proposal

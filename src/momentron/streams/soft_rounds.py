@@ -12,7 +12,6 @@ bounds the objective from below, as its weights are weights of all the rows.
 """
 
 import math
-import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,18 +21,16 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
-from momentron.arithmetic.clock import OutOfTime, time_left
+from momentron.arithmetic.clock import time_left
 from momentron.certificate import Certificate
 from momentron.dual.losses import Exponential
 from momentron.errors import InputError
 from momentron.fitting.fits import make_result
 from momentron.fitting.options import FitOptions
-from momentron.result import MarginResult
 from momentron.rows.validation import TrainingData
 from momentron.rows.weights import weighed
 from momentron.solvers.auto.forms import Values, soft_values
 from momentron.solvers.checkpoint import taken, unusable
-from momentron.solvers.loop import Budget, solve
 from momentron.solvers.problem import Problem
 from momentron.solvers.solver import (
     DEFAULTS,
@@ -41,17 +38,17 @@ from momentron.solvers.solver import (
     Candidates,
     Primal,
     RunOptions,
-    Solver,
     Start,
     State,
 )
 from momentron.status import Status
 from momentron.streams.blocks import Rows
 from momentron.streams.first_pass import FirstPassResult
+from momentron.streams.rounds import ROUGH, Rounds
 from momentron.streams.soft_scan import BlockOperator, SoftFindings, SoftScan
 from momentron.streams.stream import Stream
 
-ROUGH, AHEAD = 1e-3, 0.02  # the gap asked of a working set: at first, and as a share of the last
+AHEAD = 0.02  # the gap asked of a working set, as a share of the last
 CLOSE = 0.03  # the gap from which a working set is solved from the last classifier on
 NEAR_SHARE = 4  # one in this many rows that the memory has room for is new in a pass
 ENOUGH, ENOUGH_PER_FEATURE = 20_000, 100  # rows of a working set that sums stand by
@@ -70,25 +67,13 @@ class Look(NamedTuple):
 
 
 class SoftBlockProblem(Problem):
-    """The soft margin of all the rows of a stream.
-
-    Attributes
-    ----------
-    C : float
-    costs : ndarray of shape (n,)
-        C times the weights of the rows.
-    room : int
-        How many rows a working set may have.
-    scan_options : dict
-        What `SoftScan` is asked for in every round.
-    sample : Rows
-    """
+    """The soft margin of all the rows of a stream."""
 
     operator: BlockOperator
     C: float
-    costs: np.ndarray
-    room: int
-    scan_options: dict[str, Any]
+    costs: np.ndarray  # C times the weights of the rows
+    room: int  # rows that a working set may have
+    scan_options: dict[str, Any]  # what `SoftScan` is asked for in every round
     sample: Rows
 
     @classmethod
@@ -174,21 +159,16 @@ class SoftBlockProblem(Problem):
 
     def _value(self, w: np.ndarray, slack: np.ndarray) -> float:
         slack = np.maximum(slack, 0.0)
-        return 0.5 * float(w @ w) + float(
-            self.costs @ (slack if self.penalty.has_box else slack * slack)
-        )
+        loss = slack if self.penalty.has_box else slack * slack
+        return 0.5 * float(w @ w) + float(self.costs @ loss)
 
     def _in_dual_set(self, alpha: np.ndarray) -> np.ndarray:
-        return self.dual_set.normalize(
-            np.minimum(alpha, self.costs) if self.penalty.has_box else alpha
-        )
+        return self.dual_set.normalize(np.minimum(alpha, self.penalty.upper))
 
     def dual_value(self, alpha: np.ndarray) -> float:
         """The dual objective of weights whose rows the last pass has summed."""
-        q = self._in_dual_set(alpha)
-        return soft_values(
-            0.0, np.ones(self.size), q, self.dual_norm(q), self.penalty.upper, 1.0
-        ).dual
+        q, p = self._in_dual_set(alpha), np.ones(self.size)
+        return soft_values(0.0, p, q, self.dual_norm(q), self.penalty.upper, 1.0).dual
 
     def weights_at(self, slack: np.ndarray, numbers: Any = slice(None)) -> np.ndarray:
         """The dual weights of rows with such slack."""
@@ -300,35 +280,19 @@ def _direction(v: np.ndarray) -> np.ndarray:
 
 @dataclass
 class SoftState(State):
-    """The best classifier and weights so far, and the next.
-
-    Attributes
-    ----------
-    w, b, alpha : ndarray, float and ndarray
-        What the next pass reads: a classifier, and weights of all the rows.
-    best : Look, optional
-        The classifier with the least objective.
-    q, dual : ndarray and float
-        The weights with the largest dual objective, and that.
-    working : Rows, optional
-    free : ndarray
-        The numbers of its rows whose weights are between their bounds, with the plain hinge.
-    idle : int
-        Rounds since the last progress.
-    """
+    """The best classifier and weights so far, and those that the next pass reads."""
 
     tol: float
-    deadline: float
     w: np.ndarray
-    alpha: np.ndarray
-    q: np.ndarray
+    alpha: np.ndarray  # weights of all the rows
+    q: np.ndarray  # those with the largest dual objective,
+    dual: float = 0.0  # and that
     b: float = 0.0
-    best: Look | None = None
-    dual: float = 0.0
+    best: Look | None = None  # the classifier with the least objective
     gap: float = math.inf
     working: Rows | None = None
-    free: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
-    idle: int = 0
+    free: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  # rows with 0 < α < C in it
+    idle: int = 0  # rounds since the last progress
     ending: Status | None = None
 
     def renew(self, look: Look, room: int) -> None:
@@ -358,28 +322,18 @@ class SoftState(State):
             raise unusable("its classifier is not finite, or its weights are not 0 or more")
 
 
-class SoftRounds(Solver):
-    """A soft margin in blocks, by a method that solves working sets in memory.
+class SoftRounds(Rounds):
+    """Soft margins by working sets, and rows that stand for those below the margin.
 
     A working set is exact near the classifier from which it was made. Where the classifier that it
     gives has a larger objective, rows that crossed the margin join the set, and the best classifier
     on the way there is taken.
-
-    Parameters
-    ----------
-    method : Solver
     """
-
-    wants_tight_radius = False
-
-    def __init__(self, method: Solver) -> None:
-        self.method = method
-        self.name = method.name  # type: ignore[misc]
 
     def init(self, problem: SoftBlockProblem, options: RunOptions = DEFAULTS) -> SoftState:
         n, d = problem.operator.shape
         even = problem.weights_at(np.ones(n))  # as at w = 0
-        return SoftState(options.tol, options.deadline, np.zeros(d), even, even)
+        return SoftState(options.tol, np.zeros(d), even, even)
 
     def step(self, problem: SoftBlockProblem, state: SoftState) -> None:
         if state.best is not None:
@@ -411,10 +365,10 @@ class SoftRounds(Solver):
         sample = problem.sample
         shares = np.bincount(problem.labels.codes) / np.bincount(sample.codes)
         costs = problem.costs[sample.numbers] * shares[sample.codes]
-        found = self._solved(state, problem.of_rows(sample.X, sample.codes, costs))
+        dual = self._solve_rows(state, problem.of_rows(sample.X, sample.codes, costs))
         if sample.size == problem.n_rows:
             state.alpha = np.zeros(sample.size)
-            state.alpha[sample.numbers] = found.full_dual()
+            state.alpha[sample.numbers] = dual
 
     def _solve(self, problem: SoftBlockProblem, state: SoftState, best: Look) -> None:
         """The working set around the best classifier."""
@@ -428,32 +382,24 @@ class SoftRounds(Solver):
         b = problem.labels.free_intercepts(best.b)
         start = Start(best.w, b, np.append(alpha, others.numbers))
         costs = np.append(own, others.numbers)
-        found = self._solved(state, problem.of_rows(X.X, X.codes, costs), start)
+        dual = self._solve_rows(state, problem.of_rows(X.X, X.codes, costs), start)
         if not problem.penalty.has_box:
             state.alpha = problem.weights_at(best.slack)
             return
-        dual = found.full_dual()
         state.alpha = problem.spread(best, working, others, dual)
         dual = dual[: working.size]
         state.free = working.numbers[(dual > 0.0) & (dual < own)]
 
-    def _solved(
+    def _solve_rows(
         self, state: SoftState, problem: Problem, start: Start | None = None
-    ) -> MarginResult:
-        """A problem in memory, solved as well as the gap so far asks for: the next classifier."""
-        remaining = min(state.deadline - time.perf_counter(), time_left())
-        if remaining <= 0.0:
-            raise OutOfTime
+    ) -> np.ndarray:
+        """The weights of a problem in memory; its classifier is the next."""
         if state.gap > CLOSE or problem.exponent != 0:  # far away, or in another unit
             start = None
         asked = max(0.25 * state.tol, min(ROUGH, AHEAD * state.gap))
-        budget = Budget(asked, self.method.default_max_iter, remaining)
-        outcome = solve(problem, self.method, budget, start=start)
-        if outcome.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        found = make_result(problem, self.method, outcome)
+        found = make_result(problem, self.method, self.solved(problem, asked, start))
         state.w, state.b = found.coef.ravel(), float(found.intercept)
-        return found
+        return found.full_dual()
 
     def candidates(self, problem: SoftBlockProblem, state: SoftState) -> Candidates:
         best, dual = state.best, state.dual
@@ -470,6 +416,5 @@ class SoftRounds(Solver):
             scores = problem.labels.scores(products) - slack
         upper = 1.0 / math.sqrt(2.0 * dual) if dual > 0.0 else math.inf
         found = Candidates([Primal(v, scores / problem.radius)], state.q, upper / problem.radius)
-        is_late = time.perf_counter() >= state.deadline
-        found.ending = Status.TIME_BUDGET if is_late else state.ending
+        found.ending = Status.TIME_BUDGET if time_left() <= 0.0 else state.ending
         return found

@@ -21,27 +21,13 @@ ALLOWED = 24  # as so many roundings
 
 @dataclass
 class SoftFindings:
-    """What rows show of a classifier.
+    """What rows show of a classifier."""
 
-    Attributes
-    ----------
-    lists : (Shortlist, Shortlist)
-        The rows nearest to the margin, and those on the other side of it than before.
-    moments : list of two
-        Sums over the rows of each class below the margin.
-    products : list of (int, ndarray)
-        Xw from some row on.
-    adjoint : ndarray of shape (d,), or 0
-        Xᵀa.
-    depth : int
-        The longest chain of roundings in one of its entries.
-    """
-
-    lists: tuple[Shortlist, Shortlist]
-    products: list[tuple[int, np.ndarray]] = field(default_factory=list)
-    moments: list[Any] = field(default_factory=lambda: [0.0, 0.0])
-    adjoint: Any = 0.0
-    depth: int = 0
+    lists: tuple[Shortlist, Shortlist]  # rows nearest to the margin; rows that crossed it
+    products: list[tuple[int, np.ndarray]] = field(default_factory=list)  # Xw, from some row on
+    moments: list[Any] = field(default_factory=lambda: [0.0, 0.0])  # by class; see `moment`
+    adjoint: Any = 0.0  # Xᵀa
+    depth: int = 0  # the longest chain of roundings in one of its entries
 
     def all_products(self) -> np.ndarray:
         """Xw."""
@@ -57,39 +43,18 @@ class SoftFindings:
 
 @dataclass
 class SoftScan:
-    """The task of a pass.
+    """The task of a pass: everything that a round or a certificate needs of the rows."""
 
-    Attributes
-    ----------
-    classes : ndarray of shape (2,)
-    w, b : ndarray of shape (d,) and float
-        The classifier.
-    a : ndarray of shape (n,), optional
-        Weights with which rows are summed.
-    costs : ndarray of shape (n,), optional
-        C of the rows; without it nothing else is asked for.
-    n_near : int
-        How many rows each list may have.
-    order : int
-        Of the sums over rows below the margin: 1, 2, or 0 for none.
-    n_groups : int
-        How many sums of the first order there are of each class, of every n_groups-th row each.
-    centre : ndarray of shape (d,), or 0
-        From which rows are seen in sums of the second order.
-    is_below : ndarray of bool of shape (n,), optional
-        The rows that were below the margin before.
-    """
-
-    classes: np.ndarray
+    classes: np.ndarray  # two of them
     w: np.ndarray
     b: float = 0.0
-    a: np.ndarray | None = None
-    costs: np.ndarray | None = None
-    n_near: int = 0
-    order: int = 0
-    n_groups: int = 1
-    centre: Any = 0.0
-    is_below: np.ndarray | None = None
+    a: np.ndarray | None = None  # weights of all the rows, with which they are summed
+    costs: np.ndarray | None = None  # C of all the rows; None: products and that sum will do
+    n_near: int = 0  # rows that each list may have
+    order: int = 0  # of the sums over the rows below the margin: 1, 2, or 0 for none
+    n_groups: int = 1  # sums of order 1 for each class, of every n_groups-th row each
+    centre: Any = 0.0  # from which rows are seen in sums of order 2
+    is_below: np.ndarray | None = None  # which rows were below the margin before
 
     def __call__(self, block: Block, so_far: SoftFindings | None = None) -> SoftFindings:
         lists = Shortlist(self.n_near), Shortlist(self.n_near, {0: 0.0, 1: 0.0})
@@ -191,26 +156,22 @@ class BlockOperator(Operator):
         if not w.any():
             return np.zeros(self.shape[0])
         for known, products in self._products:
-            factor = multiple_of(known, w)
-            if factor is not None:
+            if (factor := multiple_of(known, w)) is not None:
                 return factor * products
         return self.scan(w).all_products()
+
+    def _sum(self, a: np.ndarray) -> tuple[np.ndarray, int]:
+        """(Xᵀa, the longest chain of roundings in one of its entries)."""
+        for known, total, depth in self._sums:
+            if (factor := multiple_of(known, a)) is not None:
+                return factor * total, depth
+        found = self.scan(np.zeros(self.shape[1]), a=a)
+        return found.adjoint, found.depth
 
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
         return self._sum(a)[0]
 
     apply, adjoint = scores_in_double, exact_adjoint
-
-    def _sum(self, a: np.ndarray) -> tuple[np.ndarray, int]:
-        """(Xᵀa, the longest chain of roundings in one of its entries)."""
-        if not a.any():
-            return np.zeros(self.shape[1]), 0
-        for known, total, depth in self._sums:
-            factor = multiple_of(known, a)
-            if factor is not None:
-                return factor * total, depth
-        found = self.scan(np.zeros(self.shape[1]), a=a)
-        return found.adjoint, found.depth
 
     def adjoint_norm_bound(
         self, a: np.ndarray, weighted_norms: float, *, sharp: bool = False
