@@ -9,8 +9,9 @@ columns F, which stays as proposed: A[B, P] w_P = −A[B, F] w_F.
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
-from momentron.separability.cone import Cone, column_ends, whole_multiples
+from momentron.separability.cone import Cone, whole_multiples
 from momentron.solvers.rational.memory import TooLarge
 from momentron.solvers.rational.systems import (
     Vector,
@@ -54,7 +55,7 @@ def find_basis(cone: Cone, boundary: np.ndarray, support: np.ndarray, *, is_full
     members = np.append(support, np.setdiff1d(boundary, support)) if is_full else support
     if not members.size:
         return Basis(boundary, members, [])
-    rows, columns = minor(cone.residues(members), np.arange(members.size))
+    rows, columns = minor(cone.pairs.residues(members), np.arange(members.size))
     return Basis(boundary, np.sort(members[rows]), columns)
 
 
@@ -95,7 +96,8 @@ def combination(vectors: list[Vector], target: Vector) -> tuple[list[int], list[
 
 def one_sided_column(cone: Cone) -> list[int] | None:
     """Integers w of one coordinate with a·w ≥ 0 on every pair and > 0 on one, if there is one."""
-    low, high = column_ends(cone.A)
+    A = sp.csc_array(cone.A)
+    low, high = (ends.toarray().ravel() for ends in (A.min(axis=0), A.max(axis=0)))
     sided = np.flatnonzero((low >= 0.0) != (high <= 0.0))
     if sided.size == 0:
         return None
@@ -108,8 +110,8 @@ def exact_boundary(cone: Cone, basis: Basis, q: np.ndarray) -> list[ExactWeights
     """Positive q on every boundary pair with Σ q a = 0 on all columns of the basis, exactly."""
     rest = np.setdiff1d(basis.boundary, basis.pairs)
     numerators = primitive(whole_multiples(q[rest], np.zeros(rest.size, np.int64)))
-    total = cone.combine(rest, numerators)
-    vectors = cone.vectors(basis.pairs)
+    total = cone.pairs.combine(numerators, rest)
+    vectors = cone.pairs.vectors(basis.pairs)
     matrix = [[a.get(c, 0) for a in vectors] for c in basis.columns]
     solution, denominator = solve_whole(matrix, [-total[c] for c in basis.columns])
     if any(v <= 0 for v in solution):
@@ -123,8 +125,8 @@ def exact_direction(cone: Cone, basis: Basis, w: np.ndarray, bits: int) -> list[
     rounded = np.rint(w / np.abs(w).max() * 2.0**bits)
     rounded[basis.columns] = 0.0
     whole = cone.to_whole(rounded)
-    matrix = [[a.get(c, 0) for c in basis.columns] for a in cone.vectors(basis.pairs)]
-    sides = cone.sides(whole, basis.pairs)
+    matrix = [[a.get(c, 0) for c in basis.columns] for a in cone.pairs.vectors(basis.pairs)]
+    sides = cone.pairs.sides(whole, basis.pairs)
     found, denominator = solve_whole(matrix, [-s for s in sides])
     answer = [v * denominator for v in whole]
     for c, v in zip(basis.columns, found, strict=True):

@@ -229,7 +229,7 @@ def _kind_otherwise(
     verdict rests on such differences. A margin far above them settles the question, and numbers
     that both readings share leave none.
     """
-    kind, values = proof["kind"], cone.design.data
+    kind, values = proof["kind"], cone.design.numbers.values
     if kind == "undecided" or values.size > FEW_ENTRIES:
         return None
     if not is_rounded(values).any():

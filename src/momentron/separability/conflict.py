@@ -18,7 +18,7 @@ def duplicate_conflict(cone: Cone) -> ExactWeights | None:
 
     Equal rows have equal sums with random factors.
     """
-    X, kept = cone.design, cone.kept
+    X, kept = cone.design.floats(), cone.kept
     with np.errstate(all="ignore"):
         marks = (X @ np.random.default_rng(0).uniform(0.5, 1.0, X.shape[1]))[kept]
     order = np.argsort(marks, kind="stable")
@@ -46,7 +46,7 @@ def circuit_conflict(cone: Cone, rows: Rows, boundary: np.ndarray, one: int) -> 
     first = others[:: 1 + others.size // (FEW * target.size)]
     try:
         support = rows.project(target, others, first).support
-        *vectors, last = cone.vectors(np.append(support, one))
+        *vectors, last = cone.pairs.vectors(np.append(support, one))
         found = combination(vectors, {c: -v for c, v in last.items()})
     except (NotFound, TooLarge):
         return None

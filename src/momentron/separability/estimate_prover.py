@@ -55,7 +55,7 @@ class EstimateProver:
         self.boundary = np.sort(boundary)
         self.strict = np.setdiff1d(np.arange(cone.size), self.boundary)
         self.basis, self.pivots = self._independent()
-        rows, taken = cone.vectors(self.basis), set(self.pivots)
+        rows, taken = cone.pairs.vectors(self.basis), set(self.pivots)
         touched = sorted({c for a in rows for c in a} - taken)
         self.null = null_space(rows, self.pivots, touched)
         self.free = [c for c in range(cone.n_coordinates) if c not in taken]
@@ -71,7 +71,9 @@ class EstimateProver:
 
     def _independent(self) -> tuple[np.ndarray, list[int]]:
         """(pairs, coordinates): a regular minor of the boundary pairs, of full rank."""
-        rows, columns = minor(self.cone.residues(self.boundary), np.arange(self.boundary.size))
+        rows, columns = minor(
+            self.cone.pairs.residues(self.boundary), np.arange(self.boundary.size)
+        )
         if len(rows) > MAX_BASIS:
             raise TooLarge(f"{len(rows)} independent boundary pairs; at most {MAX_BASIS} are read")
         return self.boundary[rows], columns
@@ -79,10 +81,10 @@ class EstimateProver:
     def _aliases(self) -> tuple[list[Vector], tuple[list[int], list[int]] | None]:
         """(null vectors of the design, the rows and places of a regular minor if rank is known)."""
         cone, kept = self.cone, self.cone.kept
-        at, places = minor(cone.row_residues(kept), np.arange(kept.size))
+        at, places = minor(cone.design.residues(kept), np.arange(kept.size))
         taken = set(places)
         free = [p for p in range(cone.n_features + cone.fit_intercept) if p not in taken]
-        rows = [cone.whole_row(i) for i in kept[at].tolist()] if free else []
+        rows = cone.design.vectors(kept[at]) if free else []
         if len(free) * len(places) > MANY_ALIASES or len(at) > MAX_BASIS:
             # one vector that is zero nowhere, at place −1 as a sum of all the free ones
             mixed = {p: 1 + 7 * n for n, p in enumerate(free)}
@@ -184,7 +186,7 @@ class EstimateProver:
         for m, c in enumerate(self.free):
             if c in self.null:
                 require_time()
-                values = cone.sides(self._dense(self.null[c]), self.strict)
+                values = cone.pairs.sides(self._dense(self.null[c]), self.strict)
                 top = max(map(abs, values), default=0)
                 e = exponents[m] = top.bit_length() - scale.bit_length()
                 C[:, m] = [(v << max(0, -e)) / (scale << max(0, e)) for v in values]
@@ -225,7 +227,7 @@ class EstimateProver:
         return whole_weights(weights).primitive()
 
     def _reduced_pairs(self, pairs: np.ndarray) -> list[list[int]]:
-        return [self._reduced(a) for a in self.cone.vectors(pairs)]
+        return [self._reduced(a) for a in self.cone.pairs.vectors(pairs)]
 
     # --- one coefficient -------------------------------------------------------------------------
 
@@ -262,7 +264,7 @@ class EstimateProver:
     @property
     def _has_room(self) -> bool:
         """Whether one more direction could still be verified in the time that is kept for it."""
-        n_entries = self.cone.design.nnz * (2 if self.cone.k > 2 else 1)
+        n_entries = self.cone.design.places.nnz * (2 if self.cone.k > 2 else 1)
         seconds = (len(self.directions) + 1.0) * n_entries * PRODUCT_SECONDS
         return seconds < (1.0 / SHARE - 1.0) * (self.moment - self.start)
 
@@ -292,7 +294,7 @@ class EstimateProver:
 
     def _outside(self, t: list[int]) -> list[int]:
         """Some strict pairs with c·t < 0, the worst first."""
-        sides = self.cone.sides(self._dense(self._lifted(t)), self.strict)
+        sides = self.cone.pairs.sides(self._dense(self._lifted(t)), self.strict)
         return sorted((i for i, s in enumerate(sides) if s < 0), key=sides.__getitem__)[:FIRST]
 
     # --- proposed in floats ----------------------------------------------------------------------

@@ -6,8 +6,11 @@ the residual shorter, and none rounds, so that it ends at the answer.
 
 import math
 from fractions import Fraction
+from operator import mul
+from typing import Any
 
 import numpy as np
+from flint import fmpz_mat
 
 from momentron.arithmetic.clock import require_time
 from momentron.separability.basis import ExactWeights
@@ -19,7 +22,9 @@ from momentron.solvers.rational.systems import primitive, solve_whole
 Point = list[int]
 Weights = dict[int, Fraction]  # by point
 
-BYTES_PER_INTEGER = 100  # with its place in a list
+BYTES_PER_INTEGER = 150  # with its place in a list, and in a matrix
+CHANGES = 4  # of coordinates, at most
+FLAT = 1e-12  # of the largest sum of squares along an axis: less is seen badly
 GUESS_FLOPS = 4e9  # of a guess in floats, which nothing can interrupt: a few seconds
 
 
@@ -28,70 +33,61 @@ def project_exactly(points: list[Point], target: Point) -> tuple[Weights, Point]
 
     So p·r ≥ 0 for all points, and target·r < 0 unless r is zero.
     """
-    guess = _guess(points, target)
-    try:
-        return _descend(points, target, guess)
-    except ZeroDivisionError:  # the points of the guess depend on each other
-        return _descend(points, target, {})
-
-
-def _guess(points: list[Point], target: Point) -> Weights:
-    """Weights near the answer, in floats; none if these see nothing, or would take too long."""
-    if len(points) * len(target) * min(len(points), len(target)) > GUESS_FLOPS:
-        return {}
-    tops = [max(map(abs, p)) or 1 for p in points]
-    rows = [[v / top for v in p] for p, top in zip(points, tops, strict=True)]
-    most = max(map(abs, target)) or 1
-    try:
-        weights = least_squares(np.array(rows), np.array([v / most for v in target]))
-    except NotFound:
-        return {}
-    return {i: Fraction(weights[i]) * most / tops[i] for i in np.flatnonzero(weights).tolist()}
-
-
-def _descend(points: list[Point], target: Point, weights: Weights) -> tuple[Weights, Point]:
-    """From positive weights on independent points to the answer."""
+    every: Any = fmpz_mat(points)
+    goal: Any = fmpz_mat([target])
     lengths = [max(map(int.bit_length, p)) for p in points]
+    longest = max(lengths, default=0)
+    weights = _guess(points, target)
     while True:
+        require_time()
         support = list(weights)
-        rows = [points[i] for i in support]
-        matrix = [[dot(a, b) for b in rows] for a in rows]
-        solution, common = solve_whole(matrix, [dot(a, target) for a in rows])
+        rows: Any = fmpz_mat(len(support), len(target), [v for i in support for v in points[i]])
+        gram, right = rows * rows.transpose(), rows * goal.transpose()
+        try:
+            solution, common = solve_whole(_whole(gram), [v for (v,) in _whole(right)])
+        except ZeroDivisionError:  # the points of the guess depend on each other
+            weights = {}
+            continue
         best = {i: Fraction(v, common) for i, v in zip(support, solution, strict=True)}
         if min(solution, default=1) <= 0:
             step = min(weights[i] / (weights[i] - v) for i, v in best.items() if v <= 0)
             moved = {i: old + step * (best[i] - old) for i, old in weights.items()}
             weights = {i: v for i, v in moved.items() if v > 0}
             continue
-        residual = [-common * v for v in target]
-        for a, factor in zip(rows, solution, strict=True):
-            residual = [old + factor * v for old, v in zip(residual, a, strict=True)]
+        (residual,) = _whole(fmpz_mat([solution]) * rows - goal * common)
         residual = primitive(residual)
-        # sides of points of one order of magnitude
-        sides = [dot(a, residual) << max(lengths) - e for a, e in zip(points, lengths, strict=True)]
+        (sides,) = _whole(fmpz_mat([residual]) * every.transpose())
+        # of points of one order of magnitude
+        sides = [v << longest - e for v, e in zip(sides, lengths, strict=True)]
         if min(sides, default=0) >= 0:
             return best, residual
         weights = best | {sides.index(min(sides)): Fraction(0)}
 
 
-def dot(first: Point, second: Point) -> int:
-    require_time()
-    return sum(map(int.__mul__, first, second))
+def _whole(matrix: Any) -> list[list[int]]:
+    return [[int(v) for v in row] for row in matrix.tolist()]
+
+
+def _guess(points: list[Point], target: Point) -> Weights:
+    """Weights near the answer, in floats; none if these see nothing, or would take too long."""
+    if len(points) * len(target) * min(len(points), len(target)) > GUESS_FLOPS:
+        return {}
+    rows, tops = _in_floats(points)
+    (goal,), (most,) = _in_floats([target])
+    try:
+        weights = least_squares(rows, goal)
+    except NotFound:
+        return {}
+    return {i: Fraction(weights[i]) * most / tops[i] for i in np.flatnonzero(weights).tolist()}
 
 
 def exact_pair(cone: Cone) -> tuple[Point, list[ExactWeights], ExactWeights | None]:
     """(w, boundary weights, a conflict), layer by layer as in `projection.propose`.
 
-    w is empty if all overlap. The conflict has independent pairs, up to one relation.
-
-    Raises
-    ------
-    OutOfTime
-        When the deadline comes first.
-    TooLarge
-        If all pairs in all coordinates do not fit into memory.
+    w is empty if all overlap. The conflict has independent pairs, up to one relation. TooLarge is
+    raised if all pairs in all coordinates do not fit into memory.
     """
-    points, shifts = _points(cone)
+    points, change = _points(cone)
     left, layers = list(range(len(points))), list[tuple[Point, list[int]]]()
     weights: Weights = {}
     while left:
@@ -99,14 +95,15 @@ def exact_pair(cone: Cone) -> tuple[Point, list[ExactWeights], ExactWeights | No
         weights, r = project_exactly(some, [-sum(column) for column in zip(*some, strict=True)])
         if not any(r):
             break
-        sides = [dot(a, r) for a in some]
-        layers.append((r, [i for i, s in zip(left, sides, strict=True) if s > 0]))
-        left = [i for i, s in zip(left, sides, strict=True) if s == 0]
-    w = [0] * len(shifts) if layers else []
+        sides = {i: dot(points[i], r) for i in left}
+        layers.append((r, [i for i in left if sides[i] > 0]))
+        left = [i for i in left if sides[i] == 0]
+    w = [0] * cone.n_coordinates if layers else []
     for r, strict in reversed(layers):  # so much longer that the strict pairs stay strict
         longer = max(-dot(points[i], w) // dot(points[i], r) for i in strict)
         w = [max(1, longer + 1) * v + old for v, old in zip(r, w, strict=True)]
-    w = [v << shift for v, shift in zip(w, shifts, strict=False)]
+    if w:
+        (w,) = _whole(fmpz_mat([w]) * change.transpose())
     if not left:
         return w, [], None
     q = {i: 1 + weights.get(m, Fraction(0)) for m, i in enumerate(left)}
@@ -116,19 +113,45 @@ def exact_pair(cone: Cone) -> tuple[Point, list[ExactWeights], ExactWeights | No
     return w, [whole_weights(q)], whole_weights(conflict).primitive()
 
 
-def _points(cone: Cone) -> tuple[list[Point], list[int]]:
-    """(the vectors of all pairs with columns times 2^shift, the shifts): columns alike in size."""
-    size = float(cone.size + cone.n_coordinates) * cone.n_coordinates
-    size *= BYTES_PER_INTEGER + cone.table.bits / 8
+def dot(first: Point, second: Point) -> int:
+    require_time()
+    return sum(map(mul, first, second))
+
+
+def _points(cone: Cone) -> tuple[list[Point], Any]:
+    """(the vectors of all pairs times T, the regular matrix T of integers).
+
+    The columns of the product are alike in size, and a direction in which all pairs are short, as
+    within rounding of a plane, is a column of its own: so that floats guess well.
+    """
+    d = cone.n_coordinates
+    size = float(cone.size + d) * d * (BYTES_PER_INTEGER + cone.table.bits / 8)
     require_memory(size, f"{cone.size} pairs in integers")
-    vectors = cone.vectors(np.arange(cone.size))
-    lengths = [0] * cone.n_coordinates
-    for vector in vectors:
+    vectors = cone.pairs.vectors(np.arange(cone.size))
+    points: Any = fmpz_mat([[a.get(c, 0) for c in range(d)] for a in vectors])
+    change, n_flat = _diagonal([1] * d), d - points.rank()
+    for _ in range(CHANGES):
         require_time()
-        for c, v in vector.items():
-            lengths[c] = max(lengths[c], v.bit_length())
-    shifts = [max(lengths) - length if length else 0 for length in lengths]
-    return [[a.get(c, 0) << shift for c, shift in enumerate(shifts)] for a in vectors], shifts
+        lengths = [max(map(int.bit_length, column)) for column in _whole(points.transpose())]
+        shifts = _diagonal([1 << max(lengths) - length if length else 1 for length in lengths])
+        points, change = points * shifts, change * shifts
+        rows = _in_floats(_whole(points))[0]
+        sizes, axes = np.linalg.eigh(rows.T @ rows)
+        if np.count_nonzero(sizes < FLAT * sizes[-1]) <= n_flat:
+            break
+        turned: Any = fmpz_mat([[int(v) for v in row] for row in np.rint(axes * 2.0**50).tolist()])
+        points, change = points * turned, change * turned
+    return _whole(points), change
+
+
+def _diagonal(values: list[int]) -> Any:
+    return fmpz_mat([[v * (c == j) for j in range(len(values))] for c, v in enumerate(values)])
+
+
+def _in_floats(points: list[Point]) -> tuple[np.ndarray, list[int]]:
+    """(points over their largest entries, these entries)."""
+    tops = [max(map(abs, p)) or 1 for p in points]
+    return np.array([[v / top for v in p] for p, top in zip(points, tops, strict=True)]), tops
 
 
 def whole_weights(q: Weights) -> ExactWeights:

@@ -128,7 +128,7 @@ def _proposed(cone: Cone, seconds: float) -> tuple[list[int] | None, np.ndarray]
 
 def lower_bound(cone: Cone, w: list[int]) -> float:
     """A float at most min a·w / ‖w‖, for whole w; 0 where an example is not on its side."""
-    least = min(cone.sides(w), default=0)
+    least = min(cone.pairs.sides(w), default=0)
     if least <= 0:
         return 0.0
     vectors = [w[c : c + cone.width][: cone.n_features] for c in range(0, len(w), cone.width)]
@@ -141,7 +141,7 @@ def lower_bound(cone: Cone, w: list[int]) -> float:
 
 def upper_bound(cone: Cone, dual: ExactWeights) -> float:
     """A float at least ‖Σ q a‖ / Σ q; inf where q does not cancel along the intercepts."""
-    total = cone.combine(dual.pairs, dual.numerators)
+    total = cone.pair_rows(dual.pairs).combine(dual.numerators)
     vectors = [total[c : c + cone.width] for c in range(0, len(total), cone.width)]
     if any(v for vector in vectors for v in vector[cone.n_features :]):
         return math.inf
