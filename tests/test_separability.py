@@ -22,6 +22,7 @@ from momentron.separability import (
     Verdict,
     check,
     check_separability,
+    exact_projection,
     feature_roles,
     interval,
     projection,
@@ -268,6 +269,22 @@ def test_exact_projections(seed):
     assert factor > 0 and wanted == [factor * v for v in r]
     sides = [sum(map(int.__mul__, p, r)) for p in points]
     assert min(sides) >= 0 and not any(sides[i] for i in weights)
+
+
+def test_rows_within_rounding_of_a_plane_need_few_exact_steps(monkeypatch):
+    """The short direction gets a column of its own, in which floats guess nearly all of it."""
+    rng = np.random.default_rng(0)
+    X, w = rng.normal(size=(400, 12)).round(3), rng.normal(size=12)
+    X -= np.outer(X @ w, w) / (w @ w)
+    systems = []
+
+    def counted(*system):
+        systems.append(system)
+        return rational.solve_whole(*system)
+
+    monkeypatch.setattr(exact_projection, "solve_whole", counted)
+    assert checked(X, rng.integers(0, 2, 400), estimates=False).kind == "overlapping"
+    assert 0 < len(systems) <= 6
 
 
 @pytest.mark.parametrize("seed", range(12))

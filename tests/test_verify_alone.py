@@ -73,6 +73,7 @@ def test_another_table_is_rejected(files, old, new, reason):
         ("data.csv", "outcome", "label", "no column 'outcome'; its columns: dose, label, age"),
         ("data.csv", "0.1", "none", "could not convert string to float: 'none'"),
         ("data.csv", "0.1,", "", "rows that are not as long as its header"),
+        ("data.csv", ..., "", "data.csv is empty; it must have a header"),
         ("data.csv", None, None, "No such file or directory"),
         ("proof.json", None, None, "No such file or directory"),
     ],
@@ -82,7 +83,7 @@ def test_files_that_cannot_be_read_are_not_rejected_proofs(files, name, old, new
     text = path.read_text()
     path.unlink()
     if old is not None:
-        path.write_text(text.replace(old, new, 1))
+        path.write_text(new if old is ... else text.replace(old, new, 1))
     done = alone(files, "--target", "outcome")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: ") and reason in done.stderr

@@ -131,6 +131,18 @@ def test_numbers_are_read_exactly_or_not_at_all(text):
         verify(changed, X, y)
 
 
+def test_truth_values_are_no_columns():
+    X = np.array([[0, 0, 1], [1, 0, 1], [2, 0, 1], [0, 0, 2]])
+    y = [0, 1, 0, 1]
+    proof = check_separability(X, y).proof
+    assert proof["estimates"]["used"] == [0, 2]
+    for used in ([False, 2], [0, 2.0], [0, "2"], {"0": 0}, False):
+        changed = copy.deepcopy(proof)
+        changed["estimates"]["used"] = used
+        with pytest.raises(ProofError):
+            verify(changed, X, y)
+
+
 def test_numbers_in_other_spellings():
     assert number("0x1p0") == number("0x1.0p+0") == number("0x10p-4") == 1.0
     assert number("0x0.8p1") == number("0x1.p+0") == 1.0

@@ -43,18 +43,17 @@ class ExactWeights:
 
 @dataclass(frozen=True)
 class Basis:
-    """Independent pairs among the boundary pairs, and as many independent columns of A."""
+    """A basis of the boundary pairs, and as many independent columns of A."""
 
     boundary: np.ndarray
     pairs: np.ndarray
     columns: list[int]
 
 
-def find_basis(cone: Cone, boundary: np.ndarray, support: np.ndarray, *, is_full: bool) -> Basis:
-    """A basis of the support alone, or of all boundary pairs with those of the support first."""
-    members = np.append(support, np.setdiff1d(boundary, support)) if is_full else support
-    if not members.size:
-        return Basis(boundary, members, [])
+def find_basis(cone: Cone, boundary: np.ndarray, support: np.ndarray | None = None) -> Basis:
+    """A basis of the boundary pairs, of those in the support first."""
+    first = boundary[:0] if support is None else support
+    members = np.append(first, np.setdiff1d(boundary, first))
     rows, columns = minor(cone.pairs.residues(members), np.arange(members.size))
     return Basis(boundary, np.sort(members[rows]), columns)
 

@@ -311,9 +311,9 @@ class _Decision:
             found = margin_interval(cone, None)
             if found.lower > 0.0:
                 return self._verified(self._separable(found))
-        for is_last in (False, True):
+        for bits in DIRECTION_BITS:
             try:
-                return self._verified(self._from_floats(conflict, is_last))
+                return self._verified(self._from_floats(conflict, bits))
             except (TooLarge, ProofTooLarge) as error:
                 self.reason = too_large(error)
                 return self._partial(conflict)
@@ -341,16 +341,16 @@ class _Decision:
             self.cone, "separable", w=found.w, dual=found.dual, ends=(found.lower, found.upper)
         )
 
-    def _from_floats(self, conflict: ExactWeights | None, is_last: bool) -> dict[str, Any]:
-        """The exact proof nearest to the proposal; with more digits and more work if it is last."""
+    def _from_floats(self, conflict: ExactWeights | None, bits: int) -> dict[str, Any]:
+        """The exact proof nearest to the proposal, whose free weights have so many bits."""
         cone, proposal = self.cone, self._proposal
         if proposal.strict.all():
             return self._separable(margin_interval(cone, cone.to_whole(proposal.w)))
         boundary = np.flatnonzero(~proposal.strict)
-        basis = find_basis(cone, boundary, proposal.support, is_full=is_last)
+        basis = find_basis(cone, boundary, proposal.support)
         w: list[int] | None = None
         if proposal.strict.any():
-            w = exact_direction(cone, basis, proposal.w, DIRECTION_BITS[is_last])
+            w = exact_direction(cone, basis, proposal.w, bits)
         kind = "quasi-separable" if w else "overlapping"
         try:
             groups, enclosure = exact_boundary(cone, basis, proposal.q), None

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import OutOfTime, require_time, time_left, until
-from momentron.separability.basis import ExactWeights, combination, null_space
+from momentron.separability.basis import ExactWeights, combination, find_basis, null_space
 from momentron.separability.cone import Cone, whole_multiples
 from momentron.separability.document import named_pairs
 from momentron.separability.exact_projection import project_exactly, whole_weights
@@ -52,9 +52,13 @@ class EstimateProver:
 
     def __init__(self, cone: Cone, w: list[int], boundary: np.ndarray) -> None:
         self.cone, self.w, self.reference = cone, w, cone.reference
-        self.boundary = np.sort(boundary)
-        self.strict = np.setdiff1d(np.arange(cone.size), self.boundary)
-        self.basis, self.pivots = self._independent()
+        self.strict = np.setdiff1d(np.arange(cone.size), boundary)
+        span = find_basis(cone, np.sort(boundary))
+        self.basis, self.pivots = span.pairs, span.columns
+        if self.basis.size > MAX_BASIS:
+            raise TooLarge(
+                f"{self.basis.size} independent boundary pairs; at most {MAX_BASIS} are read"
+            )
         rows, taken = cone.pairs.vectors(self.basis), set(self.pivots)
         touched = sorted({c for a in rows for c in a} - taken)
         self.null = null_space(rows, self.pivots, touched)
@@ -68,15 +72,6 @@ class EstimateProver:
         self.reason: str | None = None
 
     # --- the span of the boundary pairs, and of the design ---------------------------------------
-
-    def _independent(self) -> tuple[np.ndarray, list[int]]:
-        """(pairs, coordinates): a regular minor of the boundary pairs, of full rank."""
-        rows, columns = minor(
-            self.cone.pairs.residues(self.boundary), np.arange(self.boundary.size)
-        )
-        if len(rows) > MAX_BASIS:
-            raise TooLarge(f"{len(rows)} independent boundary pairs; at most {MAX_BASIS} are read")
-        return self.boundary[rows], columns
 
     def _aliases(self) -> tuple[list[Vector], tuple[list[int], list[int]] | None]:
         """(null vectors of the design, the rows and places of a regular minor if rank is known)."""

@@ -20,7 +20,7 @@ from momentron.separability.class_pairs import (
     most_separated_first,
     sentence_on_classes,
 )
-from momentron.separability.designs.given_rows import GivenRows
+from momentron.separability.designs.design import GivenRows
 from momentron.separability.estimate_table import (
     Estimate,
     as_frame,

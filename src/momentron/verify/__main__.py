@@ -22,7 +22,9 @@ from momentron.verify.limits import load_proof
 def read_csv(path: Path, target: str | None) -> tuple[list[str], np.ndarray, list[str]]:
     """(names of the columns, X, labels) of a table; ValueError if it is not one."""
     with path.open(newline="", encoding="utf-8-sig") as file:
-        names, *rows = csv.reader(file)
+        names, *rows = [*csv.reader(file)] or [[]]
+    if not names:
+        raise ValueError(f"{path} is empty; it must have a header")
     if target is not None and target not in names:
         raise ValueError(f"{path} has no column {target!r}; its columns: {', '.join(names)[:500]}")
     at = len(names) - 1 if target is None else names.index(target)

@@ -43,7 +43,8 @@ class Estimates:
             raise Refused(f"a status of the estimates is not one of {list(STATUSES)}")
         if self.prime not in PRIMES:
             raise Refused(f"prime is {str(self.prime)[:20]}; it must be one of {list(PRIMES)}")
-        if said["used"] != (table.used.tolist() if table.used.size < table.d else None):
+        used = said["used"] and require_indices(said["used"], table.d)
+        if used != (table.used.tolist() if table.used.size < table.d else None):
             raise Refused("the columns that the estimates use are not those that hold anything")
         self.basis = proof.read_pairs(said["basis"]) if said["pivots"] else []
         self.pivots = require_indices(said["pivots"], proof.size)

@@ -1,4 +1,4 @@
-"""A design: the rows and labels of a regression, with their names."""
+"""A design: the rows and labels of a regression, with their names, and the rows they are from."""
 
 from __future__ import annotations
 
@@ -9,8 +9,74 @@ from typing import Any
 import numpy as np
 
 from momentron.errors import InputError, counted, short
-from momentron.separability.designs.given_rows import GivenRows, take_rows, whole_frequencies
 from momentron.verify.outcomes import ungrouped
+
+LARGEST_SUM = 2**53  # up to which floats add whole numbers without a rounding
+
+
+@dataclass(frozen=True, eq=False)
+class GivenRows:
+    """What a row of a design is called by the user, who may have passed a table of counts.
+
+    Attributes
+    ----------
+    n : int
+        How many rows were passed.
+    index : pandas index, list or None
+        What they are called; None where what was passed has no index.
+    source : ndarray or None
+        Of each row of the design, the position of the row that was passed; None where they are the
+        same rows.
+    frequencies : ndarray or None
+        How often each row of the design was observed; None where weights or counts are not whole
+        numbers, so that they are not frequencies.
+    """
+
+    n: int
+    index: Any = None
+    source: np.ndarray | None = None
+    frequencies: np.ndarray | None = None
+
+    @property
+    def names(self) -> list[Any] | None:
+        """The index, unless it merely counts from 0."""
+        names = None if self.index is None else list(self.index)
+        return None if names == list(range(self.n)) else names
+
+    def each_of(self, rows: np.ndarray) -> np.ndarray:
+        """Of each of some rows of the design, the row that was passed."""
+        return rows if self.source is None else self.source[rows]
+
+    def of(self, rows: np.ndarray) -> np.ndarray:
+        """The rows that were passed from which some rows of the design were made, in order."""
+        return np.unique(self.each_of(rows))
+
+    def counted(self, rows: np.ndarray) -> int:
+        """How many observations some rows of the design are; rows, if there are no frequencies."""
+        if self.frequencies is None:
+            return int(self.of(rows).size)
+        return int(self.frequencies[rows].sum())
+
+    def without(self, frame: Any, rows: np.ndarray) -> Any:
+        """A copy of a frame or array less some rows; refused unless it has the rows passed."""
+        shape = np.shape(frame)
+        if shape[:1] != (self.n,):
+            has = f"has {counted(shape[0], 'row')}" if shape else "is not a table"
+            raise InputError(
+                f"the verdict is about {counted(self.n, 'row')} and frame {has}; pass the frame "
+                "that was checked, after the same dropna()"
+            )
+        index = index_of(frame)
+        if not (index is None or self.index is None or index.equals(self.index)):
+            both = enumerate(zip(self.index, index, strict=True))
+            differ = ((i, a, b) for i, (a, b) in both if a != b and (a == a or b == b))
+            at, was, now = next(differ)
+            raise InputError(
+                f"the index of frame is not that of the data that were checked: row {at} is "
+                f"{now!r} and was {was!r}; pass the frame that was checked, in its order"
+            )
+        kept = take_rows(frame, np.setdiff1d(np.arange(self.n), rows))
+        return kept.copy() if hasattr(frame, "iloc") else kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,14 +169,48 @@ class Design:
         often = 1.0 if often is None else often
         n = np.shape(self.y)[0] if np.shape(self.y) else 0
         if found is None:
-            counts = whole_frequencies(np.ones(n), often)
+            counts = _whole_frequencies(np.ones(n), often)
             return replace(self, given=GivenRows(n, self.index, frequencies=counts))
         rows, labels, weights = found
         if np.shape(self.X)[0] != n:
             raise InputError(f"X has {np.shape(self.X)[0]} rows but y has {n}; they must agree")
         counts = np.asarray(self.y, np.float64)
-        cells = whole_frequencies(counts.T, often)
+        cells = _whole_frequencies(counts.T, often)
         given = GivenRows(n, self.index, rows, None if cells is None else cells.T[counts != 0.0])
         return replace(
             self, X=take_rows(self.X, rows), y=labels, sample_weight=weights, given=given
         )
+
+
+def index_of(X: Any) -> Any:
+    """The index of a pandas frame or series; None where X is not one."""
+    return getattr(X, "index", None) if hasattr(X, "iloc") else None
+
+
+def take_rows(X: Any, rows: np.ndarray) -> Any:
+    """Some rows of a frame, matrix, array or list, as the same kind of thing."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if hasattr(X, "tocsr"):
+        return X.tocsr()[rows]
+    if hasattr(X, "itercolumns"):  # pyarrow
+        return X.take(rows)
+    if isinstance(X, list | tuple):
+        return type(X)(X[i] for i in rows.tolist())
+    return (X if hasattr(X, "__getitem__") else np.asarray(X))[rows]
+
+
+def _whole_frequencies(counts: np.ndarray, weights: Any) -> np.ndarray | None:
+    """The product of counts and weights where it has whole numbers only; else None.
+
+    Weights that cannot be read are refused elsewhere.
+    """
+    try:
+        product = counts * np.asarray(weights, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if not (np.isfinite(product).all() and 0.0 <= product.sum() < LARGEST_SUM):
+        return None
+    near = np.rint(product)
+    # a share of successes times the number of trials misses a whole number by a rounding
+    return near.astype(np.int64) if (np.abs(product - near) <= 1e-9 * near).all() else None

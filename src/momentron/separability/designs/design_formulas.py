@@ -10,7 +10,6 @@ import numpy as np
 from momentron.data.exactness import shortest_decimals
 from momentron.errors import InputError, one_line, short
 from momentron.separability.designs.design import Design
-from momentron.separability.designs.frames import is_frame, require_complete
 from momentron.separability.designs.spelling import Spelling
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -19,7 +18,13 @@ OPTIONS = {
     "output": "pandas",
     "na_action": "ignore",  # formulaic would leave rows out; here missing values are refused
 }
+TEXT = ("object", "str", "string")  # types of columns that may hold text
 DIGITS = 15  # that a product of decimals has at most, if it is to be exact
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a pandas data frame."""
+    return hasattr(X, "iloc") and hasattr(X, "columns") and hasattr(X, "dtypes")
 
 
 def is_formula(X: Any) -> bool:
@@ -44,7 +49,7 @@ def from_formula(text: str, data: Any, decimals: str, weight: str | None = None)
         )
     spelling = Spelling(text, [name for name in data.columns if isinstance(name, str)], weight)
     frame = _renamed(data, spelling.used)
-    require_complete(data, sorted(spelling.used))
+    _require_complete(data, sorted(spelling.used))
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused below
             matrix = formulaic.model_matrix(spelling.terms, frame, **OPTIONS)
@@ -75,6 +80,26 @@ def from_formula(text: str, data: Any, decimals: str, weight: str | None = None)
         fit_intercept=has_intercept,
         feature_names=names,
         index=data.index,
+    )
+
+
+def _require_complete(data: Any, names: list[str]) -> None:
+    """Refuse a frame with missing values in some columns, and count them by column."""
+    counts = data[names].isna().sum()
+    counts = counts[counts > 0]
+    if counts.empty:
+        return
+    listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+    texts = [name for name in counts.index if str(data[name].dtype) in TEXT]
+    hint = (
+        f" (if {texts[0]!r} says 'None' or 'NA' in the file and means it: pandas.read_csv(…, "
+        "keep_default_na=False, na_values=['']))"
+        if texts
+        else ""
+    )
+    raise InputError(
+        f"data has missing values, by column: {listed}; leave these rows out, "
+        f"data.dropna(subset={counts.index.tolist()}){hint}"
     )
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from momentron.errors import InputError, short
-from momentron.separability.designs.design import Design
-from momentron.separability.designs.design_formulas import from_formula, is_formula
+from momentron.separability.designs.design import Design, index_of
+from momentron.separability.designs.design_formulas import TEXT, from_formula, is_formula, is_frame
 from momentron.separability.designs.fitted import from_statsmodels, is_statsmodels
-from momentron.separability.designs.frames import encoded
-from momentron.separability.designs.given_rows import index_of
-from momentron.verify.outcomes import column_names
+from momentron.verify.outcomes import column_name, column_names
 
 
 def read_design(
@@ -78,7 +78,7 @@ def _found(X: Any, y: Any, data: Any, sample_weight: Any, decimals: str) -> Desi
     if y is None:
         raise InputError("y is None; pass one label for each row, or a formula with data=")
     index = index_of(y) if index_of(X) is None else index_of(X)
-    X = encoded(X)
+    X = _encoded(X)
     return Design(X, y, feature_names=column_names(X), index=index)
 
 
@@ -88,3 +88,48 @@ def _weights(sample_weight: Any, data: Any) -> Any:
     if data is None or sample_weight not in data.columns:
         raise InputError(f"sample_weight={short(sample_weight)} is not a column of data")
     return data[sample_weight]
+
+
+def _encoded(X: Any) -> Any:
+    """A frame whose categories are dummies, one per level but the first; the rest as it is."""
+    if not is_frame(X):
+        return X
+    kinds = [str(kind) for kind in X.dtypes]
+    for name, kind in zip(X.columns, kinds, strict=True):
+        if kind in TEXT:
+            _refuse_text(X[name], name)
+    if "category" not in kinds:
+        return X
+    import pandas as pd
+
+    parts = []
+    for name, column in X.items():
+        if column.dtype != "category":
+            parts.append(column.rename(column_name(name)))
+            continue
+        if column.isna().any():
+            raise InputError(
+                f"column {short(name)} of X has {int(column.isna().sum())} missing values; drop "
+                "those rows or make them a category of their own"
+            )
+        seen = column.cat.remove_unused_categories()
+        dummies = pd.get_dummies(seen, drop_first=True, dtype=np.float64)
+        names = [f"{column_name(name)}[{level}]" for level in dummies.columns]
+        parts.append(dummies.set_axis(names, axis=1))
+    found = pd.concat(parts, axis=1)
+    if not found.shape[1]:
+        raise InputError("X has only categories with one level, so it has no column left")
+    return found
+
+
+def _refuse_text(column: Any, name: Any) -> None:
+    """Refuse a column in which some cell is text that is not a number."""
+    texts = [cell for cell in np.ravel(column.to_numpy(dtype=object)) if isinstance(cell, str)]
+    for cell in texts:
+        try:
+            float(cell)
+        except ValueError:
+            raise InputError(
+                f"column {short(name)} of X has text, such as {short(cell[:40])}; "
+                f"X[{name!r}].astype('category') makes dummies of it, and so does a formula"
+            ) from None
