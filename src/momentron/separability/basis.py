@@ -4,6 +4,10 @@ Let B be independent pairs among the boundary pairs, and P as many columns of A 
 regular. All weights off B stay as proposed, which are short; those of B are the exact solution of
 A[B, P]ᵀ q_B = −Σ q a over the rest. In the same way w on P follows exactly from w on the other
 columns F, which stays as proposed: A[B, P] w_P = −A[B, F] w_F.
+
+A *conflict* is few rows, with weights, whose class averages coincide, so that nothing separates
+them: by Carathéodory's theorem d + 1 rows suffice, d + 2 with an intercept. Two equal rows with
+different labels are one, found by hashing before anything is solved.
 """
 
 from dataclasses import dataclass
@@ -11,7 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from momentron.arithmetic.clock import require_time
 from momentron.separability.cone import Cone, whole_multiples
+from momentron.separability.projection import FEW, NotFound, Rows
 from momentron.solvers.rational.memory import TooLarge
 from momentron.solvers.rational.systems import (
     Vector,
@@ -151,3 +157,46 @@ def enclosed_boundary(
     q = q[basis.boundary]
     numerators = [max(1, round(v / float(q.max()) * 2**53)) for v in q.tolist()]
     return [ExactWeights(basis.boundary, numerators, 1)], basis.pairs
+
+
+def duplicate_conflict(cone: Cone) -> ExactWeights | None:
+    """Two equal rows with different labels, each against the class of the other, if there are any.
+
+    Equal rows have equal sums with random factors.
+    """
+    X, kept = cone.design.floats(), cone.kept
+    with np.errstate(all="ignore"):
+        marks = (X @ np.random.default_rng(0).uniform(0.5, 1.0, X.shape[1]))[kept]
+    order = np.argsort(marks, kind="stable")
+    is_first = np.append(True, marks[order][1:] != marks[order][:-1])
+    firsts = order[np.maximum.accumulate(np.where(is_first, np.arange(order.size), 0))]
+    pairs = np.column_stack([kept[firsts], kept[order]])
+    pairs = pairs[cone.codes[pairs[:, 0]] != cone.codes[pairs[:, 1]]]
+    for i, j in pairs[np.argsort(pairs[:, 1], kind="stable")].tolist():
+        require_time()
+        first, second = (slice(*X.indptr[m : m + 2]) for m in (i, j))
+        same = np.array_equal(X.indices[first], X.indices[second])
+        if same and np.array_equal(X.data[first], X.data[second]):
+            both = cone.pairs_of([i, j], cone.codes[[j, i]])
+            return ExactWeights(both, [1, 1], 1)
+    return None
+
+
+def circuit_conflict(cone: Cone, rows: Rows, boundary: np.ndarray, one: int) -> ExactWeights | None:
+    """One boundary pair and independent others, with positive weights that cancel exactly.
+
+    The verdict stands without a conflict.
+    """
+    others = boundary[boundary != one]
+    target = -rows.dense(np.array([one]))[0]
+    first = others[:: 1 + others.size // (FEW * target.size)]
+    try:
+        support = rows.project(target, others, first).support
+        *vectors, last = cone.pairs.vectors(np.append(support, one))
+        found = combination(vectors, {c: -v for c, v in last.items()})
+    except (NotFound, TooLarge):
+        return None
+    if found is None or min(found[1], default=0) <= 0:
+        return None
+    chosen, numerators, denominator = found
+    return ExactWeights(np.append(support[chosen], one), [*numerators, denominator], 1)

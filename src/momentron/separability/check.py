@@ -19,6 +19,8 @@ from momentron.errors import InputError, short
 from momentron.separability.basis import (
     ExactWeights,
     NotExact,
+    circuit_conflict,
+    duplicate_conflict,
     enclosed_boundary,
     exact_boundary,
     exact_direction,
@@ -26,7 +28,6 @@ from momentron.separability.basis import (
     one_sided_column,
 )
 from momentron.separability.cone import Cone
-from momentron.separability.conflict import circuit_conflict, duplicate_conflict
 from momentron.separability.designs import read_design
 from momentron.separability.document import build_proof, empty_proof
 from momentron.separability.estimate_prover import LATE, EstimateProver, too_large
@@ -35,9 +36,9 @@ from momentron.separability.exact_projection import exact_pair
 from momentron.separability.family import Family, classes_of, default_family, link_of
 from momentron.separability.interval import (
     Interval,
+    closing_seconds,
     first_interval,
     margin_interval,
-    reading_seconds,
 )
 from momentron.separability.projection import NotFound, Proposal, Rows, propose
 from momentron.separability.verdict import Verdict
@@ -296,11 +297,14 @@ class _Decision:
                 return self.proof()
         except (OutOfTime, TooLarge, ProofTooLarge) as error:
             self.reason = LATE if isinstance(error, OutOfTime) else too_large(error)
-            try:
-                with until(time.perf_counter() + grace):
-                    return self.undecided()
-            except (OutOfTime, ProofTooLarge):
-                return build_proof(self.cone, "undecided", ends=(0.0, math.inf))
+        try:
+            with until(time.perf_counter() + grace):
+                found = first_interval(self.cone)
+                ends = 0.0, found.upper
+                proof = build_proof(self.cone, "undecided", dual=found.dual, ends=ends)
+                return self._verified(proof)
+        except (OutOfTime, ProofTooLarge):
+            return build_proof(self.cone, "undecided", ends=(0.0, math.inf))
 
     def proof(self) -> dict[str, Any]:
         """A verified proof, from floats where they see enough and else from exact steps."""
@@ -324,12 +328,6 @@ class _Decision:
     @cached_property
     def _proposal(self) -> Proposal:
         return propose(Rows(self.cone.A))
-
-    def undecided(self) -> dict[str, Any]:
-        """A verified proof of an interval, and of nothing else, in little time."""
-        found = first_interval(self.cone)
-        ends = 0.0, found.upper
-        return self._verified(build_proof(self.cone, "undecided", dual=found.dual, ends=ends))
 
     def _verified(self, proof: dict[str, Any]) -> dict[str, Any]:
         """The proof, once its JSON has been verified: what is written is what will be read."""
@@ -358,7 +356,7 @@ class _Decision:
             groups, enclosure = enclosed_boundary(cone, basis, proposal.q)
         if conflict is None and proposal.support.size and cone.family.compares_classes:
             # the verdict stands without a conflict; the verification comes first
-            with suppress(OutOfTime), until(deadline() - reading_seconds(cone, 3.0)):
+            with suppress(OutOfTime), until(deadline() - closing_seconds(cone)):
                 conflict = circuit_conflict(cone, proposal.rows, boundary, proposal.support[0])
         return build_proof(cone, kind, w=w, boundary=groups, conflict=conflict, basis=enclosure)
 

@@ -87,16 +87,14 @@ def list_class_pairs(proof: dict[str, Any], family: Family) -> list[ClassPair]:
         for j in (j for j in family.pairs(c) if j > c):
             boundary, total = (on[c][j], on[j][c]), (totals[c], totals[j])
             strict = (total[0] - boundary[0], total[1] - boundary[1]) if proof["complete"] else None
-            kind = "undecided" if strict is None else _kind(sum(strict), sum(boundary))
+            if strict is None:
+                kind = "undecided"
+            elif any(boundary):
+                kind = "quasi-separable" if any(strict) else "overlapping"
+            else:
+                kind = "separable"
             found.append(ClassPair(classes[c], classes[j], kind, strict, boundary))
     return found
-
-
-def _kind(n_strict: int, n_boundary: int) -> str:
-    """What the pairs between two classes say, each strict or on the boundary."""
-    if not n_boundary:
-        return "separable"
-    return "quasi-separable" if n_strict else "overlapping"
 
 
 def _boundary(proof: dict[str, Any], family: Family) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -57,6 +57,10 @@ def build_proof(
     table = cone.table
     proof = empty_proof(table.n, table.d, cone.classes, cone.family, table.decimals)
     proof["data"] |= {"left_out": table.left_out, "sha256": table.sha256}
+    is_on = np.zeros(cone.n, bool)  # the boundary
+    for group in boundary or []:
+        is_on[cone.example[group.pairs]] = True
+    counts = np.bincount(cone.codes + 1, minlength=cone.k + 1)  # rows left out have the code −1
     return proof | {
         "kind": kind,
         "complete": kind != "undecided",
@@ -66,17 +70,8 @@ def build_proof(
         "conflict": [_group(cone, conflict, labels=True)] if conflict is not None else [],
         "dual": [_group(cone, dual)] if dual is not None else [],
         "basis": named_pairs(cone, basis) if basis is not None else None,
-        "class_rows": _class_rows(cone, boundary or []),
+        "class_rows": {"counts": counts[1:].tolist(), "boundary": cone.codes[is_on].tolist()},
     }
-
-
-def _class_rows(cone: Cone, boundary: list[ExactWeights]) -> dict[str, Any]:
-    """How many rows each class has, and the class of each boundary row, by increasing row."""
-    is_on = np.zeros(cone.n, bool)
-    for group in boundary:
-        is_on[cone.example[group.pairs]] = True
-    counts = np.bincount(cone.codes + 1, minlength=cone.k + 1)  # rows left out have the code −1
-    return {"counts": counts[1:].tolist(), "boundary": cone.codes[is_on].tolist()}
 
 
 def _sparse_vector(cone: Cone, w: list[int]) -> dict[str, Any]:

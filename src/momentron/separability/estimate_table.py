@@ -11,14 +11,7 @@ from momentron.separability.family import Family, link_of
 from momentron.verify.proof import integer
 from momentron.views.markup import escape
 
-WORDS = {
-    "finite": "finite",
-    "+inf": "+∞",
-    "-inf": "−∞",
-    "undetermined": "undetermined",
-    "aliased": "aliased",
-    "undecided": "undecided",
-}
+INFINITE = {"+inf": "+∞", "-inf": "−∞"}
 KINDS = {
     "separable": "The data are completely separated",
     "quasi-separable": "The data are quasi-completely separated",
@@ -205,7 +198,7 @@ def sentence_on_estimates(estimates: Sequence[Estimate]) -> str:
             subject = f"{those} of {_listed([_named(e, several) for e in these])}"
         else:
             subject = f"the maximum likelihood estimate{s} of {_in_full(these, several)}"
-        parts.append(f"{subject} {verb} {WORDS[status]}")
+        parts.append(f"{subject} {verb} {INFINITE.get(status, status)}")
     return "; ".join(parts)
 
 

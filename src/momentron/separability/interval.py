@@ -7,7 +7,7 @@ which whole numbers can do.
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -22,8 +22,9 @@ from momentron.solvers.rational.memory import TooLarge
 from momentron.status import Status
 
 SECONDS = 10.0  # for the interval, once the verdict is known
-SECONDS_PER_ENTRY = 4e-7  # of an exact product, with all that belongs to it
-FEW_CLASSES = 4  # among which two rows are looked for
+SECONDS_PER_ENTRY = 1.2e-6  # of three exact products, with all that belongs to them
+FEW_CLASSES = 4  # whose means are looked at
+FIRST_ENTRIES = 100_000  # of X that are read for the mean of a class
 TOLERANCE = 1e-6
 DUAL_BITS = 50
 
@@ -38,10 +39,10 @@ class Interval:
     dual: ExactWeights | None
 
 
-def reading_seconds(cone: Cone, times: float = 1.0) -> float:
-    """About how long it takes to use every entry of X in whole numbers so many times."""
+def closing_seconds(cone: Cone) -> float:
+    """About how long it takes to use every entry of X in whole numbers, and to verify that."""
     n_entries = int(cone.table.ends[-1]) + cone.n * (1 + cone.k)
-    return times * n_entries * cone.family.n_blocks * SECONDS_PER_ENTRY
+    return n_entries * cone.family.n_blocks * SECONDS_PER_ENTRY
 
 
 def margin_interval(cone: Cone, w: list[int] | None) -> Interval:
@@ -53,47 +54,41 @@ def margin_interval(cone: Cone, w: list[int] | None) -> Interval:
     found = first_interval(cone)
     if w:
         lower = lower_bound(cone, w) if cone.family.compares_classes else 0.0
-        found = Interval(lower, found.upper, w, found.dual)
+        found = replace(found, lower=lower, w=w)
         if lower == 0.0 or not cone.family.is_classifier:
             return found
     # what is found must be read exactly here, and verified by the caller
-    closing = reading_seconds(cone, 3.0)
+    closing = closing_seconds(cone)
     try:
         require_time(closing)
         with until(deadline() - closing / 2):
-            return _improved(cone, found, min(SECONDS, time_left() - closing / 2))
+            proposed, q = _proposed(cone, min(SECONDS, time_left() - closing / 2))
+            if proposed is None:
+                return found
+            dual = balanced(cone, q)
+            lower, upper = lower_bound(cone, proposed), upper_bound(cone, dual)
     except (OutOfTime, TooLarge):
         if w:
             return found
         raise
+    if lower > found.lower:
+        found = replace(found, lower=lower, w=proposed)
+    return replace(found, upper=upper, dual=dual) if upper < found.upper else found
 
 
 def first_interval(cone: Cone) -> Interval:
-    """[0, an upper bound]: from the classes' means if there is time to read X, else two rows."""
+    """[0, an upper bound], soon: from the means of the first rows of a few classes."""
     if not cone.family.compares_classes:
         return Interval(0.0, math.inf, [], None)
-    is_quick = reading_seconds(cone) < min(SECONDS, time_left() / 4)
-    k, most = (cone.k, cone.size) if is_quick else (min(cone.k, FEW_CLASSES), 1)
-    both = [(c, j) for c, j in combinations(range(k), 2) if j in cone.family.pairs(c)]
-    duals = [class_means(cone, c, j, most) for c, j in both]
-    bounds = [upper_bound(cone, dual) for dual in duals]
-    best = int(np.argmin(bounds))
-    return Interval(0.0, bounds[best], [], duals[best])
-
-
-def _improved(cone: Cone, found: Interval, seconds: float) -> Interval:
-    """The interval with the w and the q that `max_margin` proposes, where they are better."""
-    w, q = _proposed(cone, seconds)
-    if w is None:
-        return found
-    dual = balanced(cone, q)
-    lower, upper = lower_bound(cone, w), upper_bound(cone, dual)
-    return Interval(
-        max(lower, found.lower),
-        min(upper, found.upper),
-        w if lower > found.lower else found.w,
-        dual if upper < found.upper else found.dual,
-    )
+    most = max(1, FIRST_ENTRIES * cone.n // (1 + int(cone.table.ends[-1])))
+    duals = []
+    for c, j in combinations(range(min(cone.k, FEW_CLASSES)), 2):
+        if j in cone.family.pairs(c):
+            first, second = cone.between(c, j)[:most], cone.between(j, c)[:most]
+            numerators = [second.size] * first.size + [first.size] * second.size
+            duals.append(ExactWeights(np.append(first, second), numerators, 1))
+    upper, at = min((upper_bound(cone, dual), m) for m, dual in enumerate(duals))
+    return Interval(0.0, upper, [], duals[at])
 
 
 def _proposed(cone: Cone, seconds: float) -> tuple[list[int] | None, np.ndarray]:
@@ -167,10 +162,3 @@ def balanced(cone: Cone, q: np.ndarray) -> ExactWeights:
             whole[lane[int(q[lane].argmax())]] += abs(excess)
     kept = np.flatnonzero(whole > 0)
     return ExactWeights(kept, [int(v) for v in whole[kept]], 1)
-
-
-def class_means(cone: Cone, c: int, j: int, most: int) -> ExactWeights:
-    """Equal weights on the first rows of two classes: γ̄ is at most half the means' distance."""
-    first, second = cone.between(c, j)[:most], cone.between(j, c)[:most]
-    numerators = [second.size] * first.size + [first.size] * second.size
-    return ExactWeights(np.concatenate([first, second]), numerators, 1)

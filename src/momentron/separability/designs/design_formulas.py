@@ -12,7 +12,7 @@ from momentron.errors import InputError, one_line, short
 from momentron.separability.designs.design import Design
 from momentron.separability.designs.spelling import Spelling
 
-COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # that messages of formulaic have for terminals
 OPTIONS = {
     "context": {"np": np, "sqrt": np.sqrt},
     "output": "pandas",
@@ -60,7 +60,7 @@ def from_formula(text: str, data: Any, decimals: str, weight: str | None = None)
                 for words, is_column in spelling.outcomes
             ]
     except Exception as error:  # formulaic has many errors of its own
-        reason = spelling.restored(_one_line(error))
+        reason = spelling.restored(one_line(COLOURS.sub("", str(error)) or type(error).__name__))
         raise InputError(f"the formula {short(text)} cannot be used: {reason}") from error
     # truth values become a column per level; the last is that of True
     sides = [np.asarray(y)[:, -1] if np.ndim(y) == 2 else y for y in outcomes]
@@ -71,7 +71,13 @@ def from_formula(text: str, data: Any, decimals: str, weight: str | None = None)
         raise InputError(f"the formula {short(text)} has no term but the intercept; add a feature")
     values = np.array(X, np.float64)
     names = [spelling.restored(str(name)) for name in X.columns]
-    _require_finite(values, names)
+    missing = ~np.isfinite(values)
+    if missing.any():  # as in the logarithm of 0
+        at = int(missing.any(axis=0).argmax())
+        raise InputError(
+            f"{names[at]} is missing or infinite in {int(missing[:, at].sum())} of {len(values)} "
+            f"rows, the first of which is row {int(missing[:, at].argmax())}; leave these rows out"
+        )
     if decimals == "shortest":
         values = _exact_products(values, list(X.columns), matrix)
     return Design(
@@ -115,17 +121,6 @@ def _renamed(data: Any, used: dict[str, str]) -> Any:
     return pd.DataFrame({alias: data[name] for name, alias in used.items()}, index=data.index)
 
 
-def _require_finite(values: np.ndarray, names: list[str]) -> None:
-    """Refuse terms that are not numbers in some rows, such as the logarithm of 0."""
-    missing = ~np.isfinite(values)
-    if missing.any():
-        at = int(missing.any(axis=0).argmax())
-        raise InputError(
-            f"{names[at]} is missing or infinite in {int(missing[:, at].sum())} of {len(values)} "
-            f"rows, the first of which is row {int(missing[:, at].argmax())}; leave these rows out"
-        )
-
-
 def _exact_products(values: np.ndarray, names: list[str], matrix: Any) -> np.ndarray:
     """Products of columns as decimals: 0.1 × 3 is 0.3, which floats miss by one unit.
 
@@ -146,8 +141,3 @@ def _exact_products(values: np.ndarray, names: list[str], matrix: Any) -> np.nda
                 if abs(near - values[i, j]) <= 2 * np.spacing(abs(values[i, j])):
                     values[i, j] = near
     return values
-
-
-def _one_line(error: BaseException) -> str:
-    """A message of formulaic, without the colours that it has for terminals."""
-    return one_line(COLOURS.sub("", str(error)) or type(error).__name__)

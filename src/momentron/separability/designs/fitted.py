@@ -63,7 +63,10 @@ def from_statsmodels(given: Any) -> Design:
     """The design of a model of statsmodels, or of the model of a result."""
     model = getattr(given, "model", given)
     family, link = _family_and_link(model)
-    _require_finite_offset(model)
+    for name in ("offset", "exposure"):
+        found = getattr(model, name, None)
+        if found is not None and not np.isfinite(np.asarray(found, np.float64)).all():
+            raise InputError(f"the {name} of the model is not finite in every row")
     X = np.asarray(model.exog)
     names = [str(name) for name in model.exog_names[: X.shape[1]]]
     constant = getattr(model.data, "const_idx", None)
@@ -74,6 +77,9 @@ def from_statsmodels(given: Any) -> Design:
     if not X.shape[1]:
         raise InputError("the model has no column but its constant; add a feature")
     y, reference = _outcomes(model, family)
+    labels = getattr(model.data, "row_labels", None)
+    if labels is not None and len(labels) != len(model.exog):
+        labels = labels[np.asarray(model.data.endog) > model.truncation]  # it drops the others
     return Design(
         X,
         y,
@@ -83,7 +89,7 @@ def from_statsmodels(given: Any) -> Design:
         link=link,
         reference=reference,
         feature_names=names,
-        index=_row_labels(model),
+        index=labels,
         frequencies=_frequencies(model),
         notes=_notes(given),
     )
@@ -108,7 +114,11 @@ def _family_and_link(model: Any) -> tuple[str, str]:
     if own.__name__ == "GLM":
         return _glm(model)
     if own.__name__ == "OrderedModel":
-        return family, _ordered_link(model)
+        link = _link_of_distribution(model.distr)
+        if not link:
+            name = getattr(model.distr, "name", type(model.distr).__name__)
+            why = f"its distribution {name} is none of scipy.stats with the whole line as support"
+            raise _refusal(model, why)
     if getattr(model, "truncation", 0) != 0:
         raise _refusal(model, f"truncation={model.truncation} follows other rules")
     if own.__name__ == "NegativeBinomialP" and not 1 <= model.parameterization <= 2:
@@ -132,16 +142,6 @@ def _glm(model: Any) -> tuple[str, str]:
     return family, found
 
 
-def _ordered_link(model: Any) -> str:
-    link = _link_of_distribution(model.distr)
-    if not link:
-        name = getattr(model.distr, "name", type(model.distr).__name__)
-        raise _refusal(
-            model, f"its distribution {name} is none of scipy.stats with the whole line as support"
-        )
-    return link
-
-
 def _link_of_distribution(distribution: Any) -> str:
     """The link of a distribution of scipy.stats on the whole line; "" of others."""
     from scipy import stats
@@ -163,13 +163,6 @@ def _link_of_distribution(distribution: Any) -> str:
 def _refusal(model: Any, why: str) -> InputError:
     why = f": {why}" if why else ""
     return InputError(f"{type(model).__name__} of statsmodels is not supported{why}; {SUPPORTED}")
-
-
-def _require_finite_offset(model: Any) -> None:
-    for name in ("offset", "exposure"):
-        found = getattr(model, name, None)
-        if found is not None and not np.isfinite(np.asarray(found, np.float64)).all():
-            raise InputError(f"the {name} of the model is not finite in every row")
 
 
 def _outcomes(model: Any, family: str) -> tuple[Any, Any]:
@@ -201,14 +194,6 @@ def _labels(model: Any, family: str, codes: np.ndarray) -> tuple[Any, Any]:
     import pandas as pd
 
     return pd.Categorical.from_codes(codes, levels, ordered=True), None
-
-
-def _row_labels(model: Any) -> Any:
-    """The index of the rows of a model."""
-    labels = getattr(model.data, "row_labels", None)
-    if labels is not None and len(labels) != len(model.exog):
-        labels = labels[np.asarray(model.data.endog) > model.truncation]  # it drops the others
-    return labels
 
 
 def _frequencies(model: Any) -> np.ndarray | None:
@@ -244,13 +229,12 @@ def _notes(given: Any) -> tuple[str, ...]:
     names = [kind.__name__ for kind in type(result).__mro__]
     is_penalised = any(name.startswith(("L1", "Regularized")) for name in names)
     if is_penalised or getattr(result, "regularized", False):
-        return (
-            "the result was fitted with a penalty; what is said here is about the maximum "
-            "likelihood estimates of its model, without that penalty",
-        )
-    if getattr(result, "constraints", None) is not None:
-        return (
-            "the result was fitted under constraints; what is said here is about the maximum "
-            "likelihood estimates of its model, without these constraints",
-        )
-    return ()
+        fitted, without = "with a penalty", "that penalty"
+    elif getattr(result, "constraints", None) is not None:
+        fitted, without = "under constraints", "these constraints"
+    else:
+        return ()
+    return (
+        f"the result was fitted {fitted}; what is said here is about the maximum likelihood "
+        f"estimates of its model, without {without}",
+    )

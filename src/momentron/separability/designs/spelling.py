@@ -131,7 +131,11 @@ class Spelling:
             elif kind == "name" and not (text[0] == "." and before.text in (")", "]")):
                 yield self._name(text, after, tokens[at:], in_call=any(stack))
             elif text == "." and not any(stack):
-                yield self._all_others()
+                if not self.others:
+                    raise InputError(
+                        f"the formula {short(self.formula)}: there is no column left for '.'"
+                    )
+                yield f"({' + '.join(map(self._named, self.others))})"
             elif text == "^" and any(stack):
                 yield "**"  # in Python it is the exclusive or of whole numbers
             elif text == "|" and not any(stack):
@@ -183,12 +187,6 @@ class Spelling:
                 alias += "_"
             self.used[name] = alias
         return self.used[name]
-
-    def _all_others(self) -> str:
-        names = [self._named(name) for name in self.others]
-        if not names:
-            raise InputError(f"the formula {short(self.formula)}: there is no column left for '.'")
-        return f"({' + '.join(names)})"
 
     def _without_offsets(self, tokens: list[Token]) -> list[Token]:
         """Without the terms offset(…), which are finite, so that separation does not see them."""
