@@ -73,7 +73,7 @@ def test_another_table_is_rejected(files, old, new, reason):
         ("data.csv", "outcome", "label", "no column 'outcome'; its columns: dose, label, age"),
         ("data.csv", "0.1", "none", "could not convert string to float: 'none'"),
         ("data.csv", "0.1,", "", "rows that are not as long as its header"),
-        ("data.csv", ..., "", "data.csv is empty; it must have a header"),
+        ("data.csv", ..., "", "data.csv has no column"),
         ("data.csv", None, None, "No such file or directory"),
         ("proof.json", None, None, "No such file or directory"),
     ],

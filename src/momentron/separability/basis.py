@@ -66,7 +66,8 @@ def find_basis(cone: Cone, boundary: np.ndarray, support: np.ndarray | None = No
 
 def null_space(rows: list[Vector], pivots: list[int], free: list[int]) -> dict[int, Vector]:
     """For each free coordinate the vector orthogonal to all rows that has no other free one."""
-    touched = [f for f in free if any(f in a for a in rows)]
+    seen = set[int]().union(*rows)
+    touched = [f for f in free if f in seen]
     vectors: dict[int, Vector] = {f: {f: 1} for f in free}
     if touched:
         matrix = [[a.get(c, 0) for c in pivots] for a in rows]

@@ -33,7 +33,7 @@ from momentron.separability.document import build_proof, empty_proof
 from momentron.separability.estimate_prover import LATE, EstimateProver, too_large
 from momentron.separability.estimate_table import notes_on_classes
 from momentron.separability.exact_projection import exact_pair
-from momentron.separability.family import Family, classes_of, default_family, link_of
+from momentron.separability.family import family_named
 from momentron.separability.interval import (
     Interval,
     closing_seconds,
@@ -194,10 +194,7 @@ def check_separability(
         except OutOfTime:
             reason = _why(LATE, max_time, seconds)
             n, d = np.shape(design.X)
-            labels = label_texts(design.y)
-            name = family or default_family(labels)
-            classes = classes_of(name, labels)
-            unread = Family(name, link_of(name, link), len(classes), fit_intercept)
+            unread, classes = family_named(family, link, label_texts(design.y), fit_intercept)
             proof = empty_proof(n, d, classes, unread, decimals)
         ends = read_interval(proof)
     proof["names"] = None if names is None else [name[:LONGEST_NAME] for name in names]

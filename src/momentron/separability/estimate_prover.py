@@ -60,9 +60,10 @@ class EstimateProver:
                 f"{self.basis.size} independent boundary pairs; at most {MAX_BASIS} are read"
             )
         rows, taken = cone.pairs.vectors(self.basis), set(self.pivots)
-        touched = sorted({c for a in rows for c in a} - taken)
-        self.null = null_space(rows, self.pivots, touched)
         self.free = [c for c in range(cone.n_coordinates) if c not in taken]
+        self.null = null_space(rows, self.pivots, self.free)
+        # those of the others are unit vectors
+        self.touched = [c for c in self.free if len(self.null[c]) > 1]
         self.aliases, self.design = self._aliases()
         # what is found by then is still to be verified
         self.start = time.perf_counter()
@@ -112,7 +113,7 @@ class EstimateProver:
             "prime": PRIME,
             "basis": named_pairs(cone, self.basis),
             "pivots": self.pivots,
-            "null": {"free": list(self.null), **_flat(list(self.null.values()))},
+            "null": {"free": self.touched, **_flat([self.null[c] for c in self.touched])},
             "bounds": {
                 "starts": np.cumsum([0, *(bound.pairs.size for bound in self.bounds)]).tolist(),
                 **named_pairs(cone, pairs),
@@ -143,24 +144,26 @@ class EstimateProver:
                 G *= np.sign(G @ self._inside)[:, None]
                 self._turn_sums(np.random.default_rng(0).permutation(G[np.any(G, axis=1)]))
         for number, (form, g) in waiting.items():
-            statuses[number] = self._status(form, g)
+            try:
+                statuses[number] = self._status(form, g)
+            except OutOfTime:
+                statuses[number], self.reason = "undecided", LATE
+            except TooLarge as error:
+                statuses[number], self.reason = "undecided", self.reason or too_large(error)
         return statuses
 
     # --- coordinates t ---------------------------------------------------------------------------
 
     def _reduced(self, form: Vector) -> list[int]:
         """A form, or the vector of a pair, on the null vectors: one number per free coordinate."""
-        return [
-            dot(form, self.null[free]) if free in self.null else form.get(free, 0)
-            for free in self.free
-        ]
+        return [dot(self.null[free], form) for free in self.free]
 
     def _lifted(self, t: list[int]) -> Vector:
         """The direction with coordinates t."""
         found: Vector = {}
         for c, value in zip(self.free, t, strict=True):
             if value:
-                for at, v in self.null.get(c, {c: 1}).items():
+                for at, v in self.null[c].items():
                     found[at] = found.get(at, 0) + value * v
         return {c: v for c, v in sorted(found.items()) if v}
 
@@ -173,13 +176,13 @@ class EstimateProver:
 
         A proposed t is brought back without a rounding.
         """
-        cone, scale, size = self.cone, self.cone.scale, self.strict.size
+        cone, scale, size, touched = self.cone, self.cone.scale, self.strict.size, {*self.touched}
         require_memory(32.0 * size * len(self.free), f"{size} strict pairs in floats")
         A = cone.A[self.strict][:, self.free]
         C = A.toarray() if sp.issparse(A) else A
         exponents = cone.exponents[self.free].tolist()
         for m, c in enumerate(self.free):
-            if c in self.null:
+            if c in touched:
                 require_time()
                 values = cone.pairs.sides(self._dense(self.null[c]), self.strict)
                 top = max(map(abs, values), default=0)
@@ -193,21 +196,14 @@ class EstimateProver:
 
     def _form(self, g: list[int]) -> np.ndarray:
         """A form in the coordinates of C, of length 1."""
-        exponents = self._scaled[1]
-        top = max(exponents, default=0)
-        return unit_floats([v << (top - e) for v, e in zip(g, exponents, strict=True)])
+        return unit_floats(g, [-e for e in self._scaled[1]])
 
     @cached_property
     def _inside(self) -> np.ndarray:
         """w in the coordinates of C: c·t > 0 on all strict pairs."""
-        factor = math.lcm(*(self.null[c][c] for c in self.free if c in self.null))
-        shares = [factor // self.null[c][c] if c in self.null else factor for c in self.free]
-        return self._in_floats([self.w[c] * v for c, v in zip(self.free, shares, strict=True)])
-
-    def _in_floats(self, t: list[int]) -> np.ndarray:
-        """t in the coordinates of C, of length 1."""
-        low = min(self._scaled[1], default=0)
-        return unit_floats([v << (e - low) for v, e in zip(t, self._scaled[1], strict=True)])
+        factor = math.lcm(*(self.null[c][c] for c in self.free))
+        t = [self.w[c] * (factor // self.null[c][c]) for c in self.free]
+        return unit_floats(t, self._scaled[1])
 
     # --- bounds ----------------------------------------------------------------------------------
 
@@ -232,28 +228,19 @@ class EstimateProver:
         signs = [along, *(dot(form, direction) for direction in self.directions)]
         if not min(signs) < 0 < max(signs):
             if not self._has_room:
-                self.reason = LATE
-                return "undecided"
+                raise OutOfTime
             sign = 1 if max(signs) > 0 else -1
-            try:
-                with until(self.moment):
-                    bound, t = self._decide([sign * v for v in g])
-                    if not any(signs):  # w is inside K, so that the form takes both signs near it
-                        back = self._decide([-sign * v for v in g])[1]
-                        self.directions.append(self._lifted(back))
-            except OutOfTime:
-                self.reason = LATE
-                return "undecided"
-            except TooLarge as error:
-                self.reason = self.reason or too_large(error)
-                return "undecided"
+            with until(self.moment):
+                bound, t = self._decide([sign * v for v in g])
+                if not any(signs):  # w is inside K, so that the form takes both signs near it
+                    back = self._decide([-sign * v for v in g])[1]
+                    self.directions.append(self._lifted(back))
             if bound is not None:
                 self.bounds.append(bound)
                 return "+inf" if sign > 0 else "-inf"
             self.directions.append(self._lifted(t))
         if self.design is None:  # it might be aliased
-            self.reason = self.reason or too_large(TooLarge("too many aliased coefficients"))
-            return "undecided"
+            raise TooLarge("too many aliased coefficients")
         return "undetermined"
 
     @property
@@ -329,7 +316,9 @@ class EstimateProver:
         size, lucky = len(G), 0
         while size > 1 and self._has_room:
             t, _ = self._proposed(G[:size].sum(axis=0))
-            turned = np.zeros(len(G), bool) if t is None else G @ self._in_floats(t) < 0.0
+            turned = (
+                np.zeros(len(G), bool) if t is None else G @ unit_floats(t, self._scaled[1]) < 0.0
+            )
             if t is not None and turned.sum() > 1:
                 self.directions.append(self._lifted(t))
                 G, lucky = G[~turned], lucky + 1
@@ -338,14 +327,18 @@ class EstimateProver:
                 size, lucky = size // 2, 1
 
 
-def unit_floats(vector: list[int]) -> np.ndarray:
-    """A multiple of a vector, of length 1."""
-    top = max(map(abs, vector), default=0) or 1
-    found = np.array([v / top for v in vector])
+def unit_floats(vector: list[int], exponents: list[int]) -> np.ndarray:
+    """A multiple of a vector, each entry times 2^exponent, of length 1."""
+    low = min(exponents, default=0)
+    scaled = [v << (e - low) for v, e in zip(vector, exponents, strict=True)]
+    top = max(map(abs, scaled), default=0) or 1
+    found = np.array([v / top for v in scaled])
     return found / (np.linalg.norm(found) or 1.0)
 
 
 def dot(first: Vector, second: Vector) -> int:
+    if len(second) < len(first):
+        first, second = second, first
     return sum(v * second.get(c, 0) for c, v in first.items())
 
 

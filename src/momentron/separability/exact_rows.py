@@ -100,9 +100,8 @@ class ExactRows:
         """a·w for some rows a, by default all."""
         found: list[int] = []
         for _, (ends, columns, values) in self._pieces(rows, _bits(w)):
-            products = values * np.array(w, values.dtype)[columns]
-            running = np.append(np.zeros(1, values.dtype), np.cumsum(products, dtype=values.dtype))
-            found += (running[ends[1:]] - running[ends[:-1]]).tolist()
+            running = np.cumsum(values * np.array(w, values.dtype)[columns], dtype=values.dtype)
+            found += np.diff(np.append(np.zeros(1, values.dtype), running)[ends]).tolist()
         return found
 
     def combine(self, q: Sequence[int], rows: np.ndarray | None = None) -> list[int]:

@@ -149,11 +149,6 @@ def class_of(name: str, label: str) -> str:
     return classes_of(name, ())[value > least]
 
 
-def default_family(labels: Sequence[str]) -> str:
-    """Binomial for two classes, multinomial for more."""
-    return "binomial" if len(set(labels)) == 2 else "multinomial"
-
-
 def link_of(name: str, link: str | None) -> str:
     """The link of a family, by default its first; refused if the theory does not cover it."""
     if not isinstance(name, str) or name not in MODELS:
@@ -169,26 +164,34 @@ def link_of(name: str, link: str | None) -> str:
     return link
 
 
-def family_named(name: str, link: str | None, n_classes: int, fit_intercept: bool) -> Family:
-    """A family with a number of classes; refused if there is no such model."""
-    family = Family(name, link_of(name, link), n_classes, fit_intercept)
-    if n_classes < 2 or (name == "binomial" and n_classes != 2):
-        needs = "exactly 2" if name == "binomial" and n_classes > 2 else "at least 2"
+def family_named(
+    name: str | None, link: str | None, labels: Sequence[str], fit_intercept: bool
+) -> tuple[Family, list[str]]:
+    """(family, classes): binomial for two classes and multinomial for more, if it has no name."""
+    name = name or ("binomial" if len(set(labels)) == 2 else "multinomial")
+    classes = classes_of(name, labels)
+    return Family(name, link_of(name, link), len(classes), fit_intercept), classes
+
+
+def _require_model(family: Family) -> None:
+    """Refuse a model that does not exist."""
+    name, k = family.name, family.k
+    if k < 2 or (name == "binomial" and k != 2):
+        needs = "exactly 2" if name == "binomial" and k > 2 else "at least 2"
         what = f"1 class; check_separability needs {needs}: add rows of another class"
-        if n_classes != 1:
-            what = f"{n_classes} classes; family={name!r} needs {needs}"
-        raise InputError(f"y has {what}")
-    if family.has_thresholds and not fit_intercept:
+        raise InputError(
+            f"y has {what if k == 1 else f'{k} classes; family={name!r} needs {needs}'}"
+        )
+    if family.has_thresholds and not family.fit_intercept:
         raise InputError(
             "family='ordinal' has a threshold between neighbouring classes in place of an "
             "intercept; fit_intercept=False has no meaning for it"
         )
-    if family.has_event and not fit_intercept:
+    if family.has_event and not family.fit_intercept:
         raise InputError(
             f"link={family.link!r} needs an intercept: without one there may be no coefficients "
             "for which every probability is at most 1"
         )
-    return family
 
 
 def modelled(
@@ -199,13 +202,12 @@ def modelled(
     fit_intercept: bool,
     order: Sequence[Any] | None,
 ) -> tuple[Family, list[str]]:
-    """(family, classes in order); without a name the family is that of the number of classes."""
-    name = name or default_family(table.kept_labels)
-    classes = classes_of(name, table.kept_labels)
-    family = family_named(name, link, len(classes), fit_intercept)
+    """(family, classes in order), refused if there is no such model."""
+    family, classes = family_named(name, link, table.kept_labels, fit_intercept)
+    _require_model(family)
     if order is not None:
-        return family, _as_ordered(classes, order, name, table.labels)
-    if name != "ordinal" and not getattr(getattr(y, "cat", y), "ordered", False):
+        return family, _as_ordered(classes, order, family.name, table.labels)
+    if family.name != "ordinal" and not getattr(getattr(y, "cat", y), "ordered", False):
         return family, classes
     own = own_order(y)
     if own is None:

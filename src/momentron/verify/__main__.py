@@ -23,10 +23,9 @@ def read_csv(path: Path, target: str | None) -> tuple[list[str], np.ndarray, lis
     """(names of the columns, X, labels) of a table; ValueError if it is not one."""
     with path.open(newline="", encoding="utf-8-sig") as file:
         names, *rows = [*csv.reader(file)] or [[]]
-    if not names:
-        raise ValueError(f"{path} is empty; it must have a header")
-    if target is not None and target not in names:
-        raise ValueError(f"{path} has no column {target!r}; its columns: {', '.join(names)[:500]}")
+    if not names or target not in (None, *names):
+        column = "column" if target is None else f"column {target!r}"
+        raise ValueError(f"{path} has no {column}; its columns: {', '.join(names)[:500]}")
     at = len(names) - 1 if target is None else names.index(target)
     if {*map(len, rows)} - {len(names)}:
         raise ValueError(f"{path} has rows that are not as long as its header")

@@ -320,7 +320,10 @@ class Proof:
             products = []
             for parts in blocks:
                 self.table.tick(0.0)
-                sums = [_row_sums(x, np.array(part, x.dtype)[places], ends) for part in parts]
+                sums = []
+                for part in parts:  # differences undo what running sums of int64 wrap
+                    running = np.cumsum(x * np.array(part, x.dtype)[places], dtype=x.dtype)
+                    sums.append(np.diff(np.append(np.zeros(1, x.dtype), running)[ends]))
                 products.append(sums)
             codes = self.codes[rows]
             for c in np.unique(codes).tolist():
@@ -526,12 +529,6 @@ def require_indices(values: Any, size: int, what: str = "an index of the estimat
         if type(v) is not int or not 0 <= v < size:
             raise Refused(f"{what}, {str(v)[:50]}, is out of range: it must be below {size}")
     return values
-
-
-def _row_sums(x: np.ndarray, factors: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Σ x·factor over the entries of each row; differences undo what running sums of int64 wrap."""
-    running = np.append(np.zeros(1, x.dtype), np.cumsum(x * factors, dtype=x.dtype))
-    return running[ends[1:]] - running[ends[:-1]]
 
 
 def is_enclosed(
