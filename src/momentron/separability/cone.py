@@ -18,13 +18,7 @@ from momentron.data.exactness import as_exact, require_reading
 from momentron.errors import InputError, one_line, short
 from momentron.rows.validation import clean_matrix, clean_targets
 from momentron.separability.exact_rows import ExactRows, Numbers
-from momentron.separability.family import (
-    COUNTS,
-    LEFT_OUT,
-    class_of,
-    link_of,
-    modelled,
-)
+from momentron.separability.family import COUNTS, LEFT_OUT, class_of, link_of, modelled
 from momentron.solvers.rational.memory import memory_cap, require_memory
 from momentron.verify.exact_table import Table
 from momentron.verify.outcomes import label_texts, zero_weight_rows
@@ -232,7 +226,6 @@ def _as_floats(X: Any, decimals: str) -> Any:
 def _thinned(X: Any) -> Any:
     """X, sparse if it is large and few of its entries are not zero."""
     if sp.issparse(X):
-        X = X.tocsr()
         if not X.data.all():
             X = X.copy()
             X.eliminate_zeros()

@@ -41,6 +41,7 @@ def from_formula(text: str, data: Any, decimals: str, weight: str | None = None)
     """
     try:
         import formulaic
+        import pandas as pd
     except ImportError as error:
         raise InputError('formulas need formulaic: pip install "momentron[formula]"') from error
     if not is_frame(data):
@@ -48,8 +49,15 @@ def from_formula(text: str, data: Any, decimals: str, weight: str | None = None)
             f"the formula {short(text)} needs data=, a pandas data frame; got {type(data).__name__}"
         )
     spelling = Spelling(text, [name for name in data.columns if isinstance(name, str)], weight)
-    frame = _renamed(data, spelling.used)
+    for name in spelling.used:
+        if getattr(data[name], "ndim", 1) != 1:
+            raise InputError(
+                f"data has {data[name].shape[1]} columns called {short(name)}; rename them"
+            )
     _require_complete(data, sorted(spelling.used))
+    # the columns that the formula uses, under the names that it has for them
+    renamed = {alias: data[name] for name, alias in spelling.used.items()}
+    frame = pd.DataFrame(renamed, index=data.index)
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused below
             matrix = formulaic.model_matrix(spelling.terms, frame, **OPTIONS)
@@ -107,18 +115,6 @@ def _require_complete(data: Any, names: list[str]) -> None:
         f"data has missing values, by column: {listed}; leave these rows out, "
         f"data.dropna(subset={counts.index.tolist()}){hint}"
     )
-
-
-def _renamed(data: Any, used: dict[str, str]) -> Any:
-    """The columns that a formula uses, under the names that it has for them."""
-    import pandas as pd
-
-    for name in used:
-        if getattr(data[name], "ndim", 1) != 1:
-            raise InputError(
-                f"data has {data[name].shape[1]} columns called {short(name)}; rename them"
-            )
-    return pd.DataFrame({alias: data[name] for name, alias in used.items()}, index=data.index)
 
 
 def _exact_products(values: np.ndarray, names: list[str], matrix: Any) -> np.ndarray:

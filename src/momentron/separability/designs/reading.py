@@ -51,8 +51,12 @@ def read_design(
             raise InputError("a Design has its own y and weights; leave y, data and weights out")
         return X.ungrouped()
     design = _found(X, y, data, sample_weight, decimals)
+    if isinstance(sample_weight, str):
+        if data is None or sample_weight not in data.columns:
+            raise InputError(f"sample_weight={short(sample_weight)} is not a column of data")
+        sample_weight = data[sample_weight]
     if sample_weight is not None:
-        design = replace(design, sample_weight=_weights(sample_weight, data))
+        design = replace(design, sample_weight=sample_weight)
     return design.ungrouped()
 
 
@@ -80,14 +84,6 @@ def _found(X: Any, y: Any, data: Any, sample_weight: Any, decimals: str) -> Desi
     index = index_of(y) if index_of(X) is None else index_of(X)
     X = _encoded(X)
     return Design(X, y, feature_names=column_names(X), index=index)
-
-
-def _weights(sample_weight: Any, data: Any) -> Any:
-    if not isinstance(sample_weight, str):
-        return sample_weight
-    if data is None or sample_weight not in data.columns:
-        raise InputError(f"sample_weight={short(sample_weight)} is not a column of data")
-    return data[sample_weight]
 
 
 def _encoded(X: Any) -> Any:
