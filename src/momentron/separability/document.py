@@ -7,6 +7,7 @@ import numpy as np
 from momentron.separability.basis import ExactWeights
 from momentron.separability.cone import Cone
 from momentron.separability.family import Family
+from momentron.solvers.rational.systems import primitive
 from momentron.verify.limits import VERSION
 
 
@@ -75,29 +76,16 @@ def build_proof(
 
 
 def _sparse_vector(cone: Cone, w: list[int]) -> dict[str, Any]:
-    """w for the user's columns: the weights that are not zero, with their coordinates."""
+    """w for the user's columns, up to a factor: the weights that are not zero."""
     d, n_intercepts = cone.table.d, cone.family.n_intercepts
     columns = np.append(cone.table.used.astype(np.int64), d + np.arange(n_intercepts))
     blocks = np.arange(cone.family.n_blocks)[:, None] * (d + n_intercepts)
-    coordinates = (blocks + columns).ravel()
     kept = [c for c, v in enumerate(w) if v]
+    numbers = primitive([w[c] for c in kept])
     return {
-        "coordinates": coordinates[kept].tolist(),
-        "numbers": _written([w[c] for c in kept]),
+        "coordinates": (blocks + columns).ravel()[kept].tolist(),
+        "numbers": [hex(v) for v in numbers],
     }
-
-
-def _written(values: list[int]) -> list[str]:
-    """Integers, up to a common factor: as hexadecimal floats if these hold them exactly."""
-    top = 1 << max((abs(v).bit_length() for v in values), default=0)
-    try:
-        floats = [v / top for v in values]
-    except OverflowError:
-        return [hex(v) for v in values]
-    ratios = [f.as_integer_ratio() for f in floats]
-    if all(p * top == v * q for (p, q), v in zip(ratios, values, strict=True)):
-        return [f.hex() for f in floats]
-    return [hex(v) for v in values]
 
 
 def named_pairs(cone: Cone, pairs: np.ndarray) -> dict[str, Any]:
