@@ -172,3 +172,16 @@ def test_a_constant_column_is_named(capsys, tmp_path):
     path = tmp_path / "c.csv"
     path.write_text("one,x,y\n1,1,0\n1,2,1\n1,3,0\n")
     assert "constant        one: aliased" in run(capsys, "check", path).out
+
+
+def test_one_of_something_is_singular():
+    frame = pd.DataFrame({"g": pd.Categorical(["a", None, "b"])})
+    with pytest.raises(InputError, match="column 'g' of X has 1 missing value; drop"):
+        check_separability(frame, [0, 1, 0])
+    with pytest.raises(InputError, match="X has 1 row but y has 2; they must agree"):
+        check_separability([[0.0]], [[1, 0], [0, 1]])
+    verdict = check_separability([[0.0], [1.0]], [0, 1])
+    with pytest.raises(InputError, match="about 2 rows and frame has 1 row; pass"):
+        verdict.drop_separated([[0.0]])
+    with pytest.raises(InputError, match=r"y has 1 row$"):
+        check_separability([[0.0]], [[1, 1]], sample_weight=[1, 1])

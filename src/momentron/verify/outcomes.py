@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from momentron.arithmetic.clock import require_time
-from momentron.errors import InputError, short
+from momentron.errors import InputError, counted, short
 from momentron.verify.exact_table import Table
 
 
@@ -94,7 +94,7 @@ def zero_weight_rows(sample_weight: Any, n: int) -> list[int]:
         return []
     weights = _not_negative(sample_weight, "sample_weight", "weight", "one number ≥ 0 per row")
     if weights.shape != (n,):
-        raise InputError(f"sample_weight has shape {weights.shape}; X has {n} rows")
+        raise InputError(f"sample_weight has shape {weights.shape}; X has {counted(n, 'row')}")
     if not weights.any():
         raise InputError("sample_weight is 0 on every row; at least one row must count")
     return [int(i) for i in np.flatnonzero(weights == 0.0)]
@@ -130,5 +130,6 @@ def ungrouped(y: Any, sample_weight: Any) -> tuple[np.ndarray, Any, Any] | None:
         return rows, labels[columns], None
     weights = np.asarray(sample_weight)
     if weights.shape != counts.shape[:1]:
-        raise InputError(f"sample_weight has shape {weights.shape}; y has {len(counts)} rows")
+        rows_of_y = counted(len(counts), "row")
+        raise InputError(f"sample_weight has shape {weights.shape}; y has {rows_of_y}")
     return rows, labels[columns], weights[rows]

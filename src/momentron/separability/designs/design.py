@@ -173,7 +173,8 @@ class Design:
             return replace(self, given=GivenRows(n, self.index, frequencies=counts))
         rows, labels, weights = found
         if np.shape(self.X)[0] != n:
-            raise InputError(f"X has {np.shape(self.X)[0]} rows but y has {n}; they must agree")
+            found_rows = counted(np.shape(self.X)[0], "row")
+            raise InputError(f"X has {found_rows} but y has {n}; they must agree")
         counts = np.asarray(self.y, np.float64)
         cells = _whole_frequencies(counts.T, often)
         given = GivenRows(n, self.index, rows, None if cells is None else cells.T[counts != 0.0])

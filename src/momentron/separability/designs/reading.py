@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.errors import InputError, short
+from momentron.errors import InputError, counted, short
 from momentron.separability.designs.design import Design, index_of
 from momentron.separability.designs.design_formulas import TEXT, from_formula, is_formula, is_frame
 from momentron.separability.designs.fitted import from_statsmodels, is_statsmodels
@@ -103,10 +103,11 @@ def _encoded(X: Any) -> Any:
         if column.dtype != "category":
             parts.append(column.rename(column_name(name)))
             continue
-        if column.isna().any():
+        missing = int(column.isna().sum())
+        if missing:
             raise InputError(
-                f"column {short(name)} of X has {int(column.isna().sum())} missing values; drop "
-                "those rows or make them a category of their own"
+                f"column {short(name)} of X has {counted(missing, 'missing value')}; "
+                "drop those rows or make them a category of their own"
             )
         seen = column.cat.remove_unused_categories()
         dummies = pd.get_dummies(seen, drop_first=True, dtype=np.float64)
