@@ -116,4 +116,4 @@ class ExactRows:
 
 
 def _bits(numbers: Sequence[int]) -> int:
-    return max((abs(v).bit_length() for v in numbers), default=0)
+    return max(map(int.bit_length, numbers), default=0)
