@@ -45,6 +45,21 @@ def test_fit_out_of_core(files, capsys):
     assert found["training_error"] == 0.0
 
 
+@pytest.mark.parametrize("penalty", ["hinge", "squared_hinge"])
+def test_soft_margins_out_of_core(files, capsys, penalty):
+    found = []
+    for where in (("--out-of-core", "--memory", "2MB"), ("--in-memory",)):
+        options = ("--target", files / "labels.npy", "-C", "0.01", "--penalty", penalty, "--json")
+        code, shown = run(
+            capsys, files / "rows.npy", *where, *options, "--class-weight", "balanced"
+        )
+        assert code == 0
+        found.append(json.loads(shown.out))
+    blocks, memory = found
+    assert blocks["is_soft"] and "bytes_read" in blocks
+    assert blocks["lower"] <= memory["upper"] and memory["lower"] <= blocks["upper"]
+
+
 def test_checkpoint_on_the_command_line(files, capsys):
     for where in (("--out-of-core", "--target", files / "labels.npy"), ()):
         data = files / "rows.npy"

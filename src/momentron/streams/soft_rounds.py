@@ -222,13 +222,14 @@ class SoftBlockProblem(Problem):
         return Rows.joined(parts) if parts else working.chosen(np.empty(0))
 
     def spread(self, look: Look, working: Rows, others: Rows, dual: np.ndarray) -> np.ndarray:
-        """Weights of a working set and its stand-ins as those of all the rows, with the hinge."""
+        """Weights of a working set and of means that stand for others as those of all the rows."""
         alpha, far = np.zeros(self.size), self.far_below(look, working)
         alpha[working.numbers] = dual[: working.size]
         count = self.scan_options["n_groups"]
         groups = self.labels.codes[far] * count + far % count
         shares = np.zeros(2 * count)
-        shares[np.unique(groups)] = np.minimum(1.0, dual[working.size :] / others.numbers)
+        if others.size:
+            shares[np.unique(groups)] = np.minimum(1.0, dual[working.size :] / others.numbers)
         alpha[far] = self.costs[far] * shares[groups]
         return alpha
 
@@ -383,12 +384,15 @@ class SoftRounds(Rounds):
         start = Start(best.w, b, np.append(alpha, others.numbers))
         costs = np.append(own, others.numbers)
         dual = self._solve_rows(state, problem.of_rows(X.X, X.codes, costs), start)
-        if not problem.penalty.has_box:
+        if (
+            others.size and not problem.penalty.has_box
+        ):  # weights of others than the rows themselves
             state.alpha = problem.weights_at(best.slack)
             return
         state.alpha = problem.spread(best, working, others, dual)
-        dual = dual[: working.size]
-        state.free = working.numbers[(dual > 0.0) & (dual < own)]
+        if problem.penalty.has_box:
+            dual = dual[: working.size]
+            state.free = working.numbers[(dual > 0.0) & (dual < own)]
 
     def _solve_rows(
         self, state: SoftState, problem: Problem, start: Start | None = None
