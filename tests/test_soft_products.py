@@ -213,8 +213,7 @@ def test_newton_steps_are_those_of_factors(is_sparse, fit_intercept):
     dual_set = Problem.from_data(X, y, fit_intercept=fit_intercept).dual_set
     shares = rng.uniform(0.5, 2.0, 40)
     rows = SignedRows(sp.csr_array(X) if is_sparse else X, 2.0 * y - 1.0, dual_set, shares)
-    by_products = ProductForm(rows, rows.squares(), Deadline(), is_scaled=True)
-    by_products.accuracy = (1e-12, 500)
+    by_products = ProductForm(rows, rows.squares(), Deadline(), (1e-12, 500))
     by_factors = PrimalForm(rows, Deadline())
     S = rng.random(40) < 0.6
     g = rng.normal(size=by_factors.A.k)

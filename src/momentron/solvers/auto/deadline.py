@@ -12,18 +12,12 @@ def seconds_of(flops: float) -> float:
 
 
 class Deadline:
-    """The clock's, for working-set solves, which think in flops and remember what became of it.
-
-    Attributes
-    ----------
-    is_over : bool
-        Whether the time was over, or nearly, when somebody asked.
-    has_refused : bool
-        Whether a step was not begun since the time or the memory left had no room for it.
-    """
+    """The clock's, for working-set solves, which think in flops and remember what became of it."""
 
     def __init__(self) -> None:
-        self.is_over = self.has_refused = False
+        self.is_over = False  # whether the time was over, or nearly, when somebody asked
+        # whether a step was not begun since the time or the memory left had no room for it
+        self.has_refused = False
         self._given = time_left()
 
     def has_passed(self, flops: float = 0.0) -> bool:

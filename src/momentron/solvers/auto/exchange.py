@@ -24,24 +24,17 @@ MOST_FREE = 2000  # rows whose matrix, or its inverse, is worth its price
 SINGULAR = 1e-13  # a pivot, in units of ‖a‖², at which rows are combinations of others
 
 
-def exchange(
-    form: Form, free: np.ndarray, full: np.ndarray | None = None, upper: np.ndarray | None = None
-) -> np.ndarray | None:
+def exchange(form: Form, guess: np.ndarray, upper: np.ndarray | None = None) -> np.ndarray | None:
     """α at the optimum, with the form taken there; None where exchanges do not get there.
 
-    Parameters
-    ----------
-    form : Form
-    free : ndarray of bool, shape (m,)
-        A guess of the rows between the bounds.
-    full : ndarray of bool, shape (m,), optional
-        A guess of those at u.
-    upper : ndarray of shape (m,), optional
-        u; None for infinity.
+    The guess says which rows are between the bounds, and which are at u, None for infinity.
     """
+    free, full = guess > 0.0, np.zeros(form.m, bool)
+    if upper is not None:
+        full = guess >= upper
+        free &= ~full
     fewest, patience = form.m + 1, PATIENCE
     form.forget()  # its memory may be needed
-    full = np.zeros(form.m, bool) if full is None else full
     for number in range(EXCHANGES):
         size = np.count_nonzero(free)
         if not size or (size > MOST_FREE and form.gram is None):

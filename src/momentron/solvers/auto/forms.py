@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from momentron.solvers.auto.gram_form import GramForm
     from momentron.solvers.auto.newton import Loss
 
+NEAREST = 8  # rows that hold w where none is between the bounds
 VANISHED = 1e-13  # ‖Aᵀq‖ in units of ‖a‖ at which q is a witness
 
 
@@ -134,20 +135,11 @@ def soft_values(
 
 
 class Movable(ABC):
-    """What Newton's method moves: a current point, and directions from it.
-
-    Attributes
-    ----------
-    point : Point
-        To be replaced, not written to.
-    deadline : Deadline
-    scale : float
-        Mean of ‖a_i‖²: the unit of 1/σ.
-    """
+    """What Newton's method moves: a current point, and directions from it."""
 
     deadline: Deadline
-    scale: float
-    point: Point
+    scale: float  # mean of ‖a_i‖²: the unit of 1/σ
+    point: Point  # to be replaced, not written to
 
     @property
     def p(self) -> np.ndarray:
@@ -173,9 +165,9 @@ class Movable(ABC):
         return 0.0
 
     def nearest_rows(self) -> np.ndarray:
-        """A mask of the rows nearest to the margin, as many as hold w."""
+        """A mask of the rows nearest to the margin: some that hold w."""
         distance = np.abs(self.p - 1.0)
-        most = min(self.point.x.size, distance.size - 1)
+        most = min(NEAREST, distance.size - 1)
         return distance <= np.partition(distance, most)[most]
 
     def move(self, direction: Direction, t: float) -> None:
@@ -186,40 +178,23 @@ class Movable(ABC):
 
 
 class Form(Movable):
-    """A working set with a current point.
+    """A working set with a current point, from its rows, their ‖a_i‖² and the mean of these.
 
-    Parameters
-    ----------
-    rows : WorkingRows
-    squares : ndarray of shape (m,)
-        ‖a_i‖², the column of the intercept included.
-    scale : float
-        Mean of ‖a_i‖².
-    deadline : Deadline
-
-    Attributes
-    ----------
-    Y : ndarray of shape (m, n_intercepts)
-        The columns of the intercepts.
-    length : float
-        A typical ‖a_i‖.
-    is_explicit : bool
-        Whether margins can be computed from the rows, and not from a Gram matrix alone.
-    gram : GramForm or None
-        Itself, if it has the Gram matrix of all its rows.
+    `squares` count the column of the intercept in, where it is one of the coordinates.
     """
 
-    is_explicit: bool = True
-    gram: "GramForm | None" = None
+    is_explicit: bool = True  # whether margins can be computed from the rows, not from K alone
+    has_factors: bool = True  # whether systems are solved by factors, not by products
+    gram: "GramForm | None" = None  # itself, if it has the Gram matrix of all its rows
 
     def __init__(
         self, rows: WorkingRows, squares: np.ndarray, scale: float, deadline: Deadline
     ) -> None:
         self.rows, self.m, self.deadline = rows, rows.m, deadline
         self.dual_set, self.shares = rows.dual_set, rows.shares
-        self.Y, self.squares = rows.dual_set.columns, squares
+        self.Y, self.squares = rows.dual_set.columns, squares  # Y: those of the intercepts
         self.scale = max(scale, 1e-300)
-        self.length = math.sqrt(self.scale)
+        self.length = math.sqrt(self.scale)  # a typical ‖a_i‖
         self.reset()
 
     @property

@@ -73,11 +73,6 @@ class DualForm(Form):
         p = self.rows.products(w) + self.dual_set.spread(b)
         return Bounds(self.dual_set.worst(p) / norm, float(np.linalg.norm(self.rows.combine(q))))
 
-    def nearest_rows(self) -> np.ndarray:
-        distance = np.abs(self.p - 1.0)
-        most = min(8, self.m - 1)
-        return distance <= np.partition(distance, most)[most]
-
     # --- systems -------------------------------------------------------------------------------
 
     def along_mean(self) -> Direction:

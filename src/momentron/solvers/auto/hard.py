@@ -7,7 +7,6 @@ is nearly right pivots come first.
 """
 
 import math
-from collections.abc import Generator
 from contextlib import suppress
 
 import numpy as np
@@ -21,19 +20,19 @@ from momentron.solvers.auto.last_digits import (
     refine_answer,
     solve_in_rationals,
 )
-from momentron.solvers.auto.newton import multipliers, soft_path
+from momentron.solvers.auto.newton import SLOW, Loss, Schedule, multipliers, soft_path
 from momentron.solvers.auto.pivots import few_violators, pivot
-from momentron.solvers.auto.primal_form import ProductForm
-from momentron.solvers.auto.search import SUPPORT, Search
+from momentron.solvers.auto.search import Rounds, Search
 from momentron.solvers.auto.straight import solve_straight, suits_straight
 from momentron.solvers.auto.working_rows import on_support, sample
 from momentron.solvers.auto.working_sets import WorkingSets
-from momentron.solvers.solver import Candidates, Primal, Start
+from momentron.solvers.solver import Candidates, Primal
 
 # Penalties of the soft margins that rank, in units of 1/mean‖a‖²: of all the rows at once, of a
-# sample, of the second working set, of all further ones, and of wide sparse rows.
-ALL_CS, SAMPLE_CS = (100.0,), (10.0, 100.0)
-SECOND_CS, LAST_CS, PRODUCT_CS = (100.0, 1000.0), (1000.0,), (10.0, 1000.0)
+# sample, of the second working set, and of all further ones; of wide sparse rows, the first and
+# the others, and these where many rows have slack.
+ALL_CS, SAMPLE_CS, SECOND_CS, LAST_CS = (100.0,), (10.0, 100.0), (100.0, 1000.0), (1000.0,)
+WIDE_CS, LAST_WIDE_CS, MANY_CS = (10.0,), (1000.0,), (100.0, 1000.0)
 RANKINGS, KERNEL_RANKINGS = 4, 8  # at most; with kernels exact solves are more expensive
 FEW_OUTSIDE = 0.2  # rows outside with slack, as a share of the support, after the last ranking
 # Features of sparse data from which all rows are ranked by products: a sample says nothing about
@@ -44,29 +43,38 @@ MANY = 0.25
 ALL_ZEROS = 1e-280  # mean‖a‖² of rows of which every q is a witness
 # Of the multipliers: after all rows were ranked at once, after other rankings, and in later rounds.
 ALL_SIGMA, FIRST_SIGMA, LATER_SIGMA = 1e3, 1e4, 1e5
+# The next working set's size, as a multiple of the support: at a start, after rankings,
+# after the interior point's first leg, and of pivots.
+ROOM, LEAST_ROOM, INTERIOR_ROOM, PIVOT_ROOM = 2.0, 1.2, 2.5, 1.3
 # The share of the largest multiplier above which a row is support after the interior point's first
 # leg, where every multiplier is positive.
 INTERIOR_SUPPORT = 0.01
-# The next working set's size, as a multiple of the support.
-ROOM, INTERIOR_ROOM, LEAST_ROOM, PIVOT_ROOM = 2.0, 2.5, 1.2, 1.3
+STALLED = 7  # Newton steps between two updates that mean that Newton stalls,
+STALLED_BY_GRAM = 20  # and with a kernel, which has no end of features
+GROWTH, LAST_SIGMA, UPDATES = 10.0, 1e9, 14  # of the multipliers
+ROUNDING = 1e-9  # a gap at which one that is not falling has reached rounding
 FIRST_GAP = 3e-3  # the gap of the interior point's first leg, before the pass over all the rows,
 TELLING_GAP = 0.01  # and the largest one at which that pass tells which rows matter
 
-# Each round but the last yields after a pass over all the rows; a phase returns whether it has
-# ended the search.
-Rounds = Generator[None, None, bool]
 Solved = tuple[Form, np.ndarray]  # a form at the solution of its working set, and λ
 
 
 class HardSearch(Search):
     """The hard margin by working sets."""
 
-    def advance(self) -> None:
-        if self.rounds == 0:
-            self.remaining = _rounds(self, self.start)
-        self.rounds += 1
-        super().advance()
-        self.is_done |= self.rounds >= self.settings.rounds
+    def all_rounds(self) -> Rounds:
+        """Rank and solve; the last rounds are for digits that float64 lacks."""
+        is_over = False
+        with suppress(FloatingPointError, OverflowError, np.linalg.LinAlgError):
+            is_over = yield from _in_floats(self)
+        further = (needs_extended, refine_answer), (needs_rationals, solve_in_rationals)
+        for is_needed, solve in further:
+            if not is_over and is_needed(self):
+                if not self.has_nearly_vanished():  # which the certificate would take for a witness
+                    yield
+                with suppress(np.linalg.LinAlgError):
+                    solve(self)
+        return True
 
     def candidates(self) -> Candidates:
         answer, radius = self.answer, self.problem.radius
@@ -75,46 +83,17 @@ class HardSearch(Search):
         return Candidates(primals, answer.lam, upper, refined=self.refined)
 
 
-def _rounds(search: Search, start: Start | None) -> Rounds:
-    """All rounds; the last are for digits that float64 lacks."""
-    is_over = False
-    with suppress(FloatingPointError, OverflowError, np.linalg.LinAlgError):
-        is_over = yield from _in_floats(search, start)
-    for is_needed, solve in (needs_extended, refine_answer), (needs_rationals, solve_in_rationals):
-        if not is_over and is_needed(search):
-            if not search.has_nearly_vanished():  # which the certificate would take for a witness
-                yield
-            with suppress(np.linalg.LinAlgError):
-                solve(search)
-    return True
-
-
-def _in_floats(search: Search, start: Start | None) -> Rounds:
+def _in_floats(search: Search) -> Rounds:
     """Rank and solve."""
-    if start is not None and _begin_at(search, start):
+    if search.take_start() and search.answer.lam.any():
+        if not search.has_all:
+            search.choose_around(np.flatnonzero(search.answer.lam), ROOM)
         return (yield from _solve(search, by_pivots=True))
     if suits_straight(search) and solve_straight(search):
         return False
     if search.has_all:
         return (yield from _solve_all(search))
-    sets = search.sets
-    is_wide = sets.is_plain and not sets.is_dense and sets.width > WIDE
-    is_over = yield from (_rank_by_products(search) if is_wide else _rank(search))
-    return is_over or (yield from _solve(search))
-
-
-def _begin_at(search: Search, start: Start) -> bool:
-    """Take a start's classifier and weights, which rank the rows; False where it has neither."""
-    weights = search.weights_of(start)
-    upper = search.answer.with_weights(weights).upper
-    if not (np.any(start.w) and 0.0 < upper < math.inf):
-        return False
-    # w = Σ λ_i a_i has functional margin 1 where λ = q/γ²
-    search.set_answer(start.w, start.b, weights / upper**2, is_exact=False)
-    support = np.flatnonzero(search.answer.lam)
-    if not search.has_all:
-        search.W = search.smallest(max(search.settings.small, 2 * support.size), support)
-    return True
+    return (yield from _rank(search)) or (yield from _solve(search))
 
 
 # --- rank ----------------------------------------------------------------------------------------
@@ -135,66 +114,48 @@ def _rank(search: Search) -> Rounds:
     """Soft margins with growing C, on a sample and then on the rows of smallest margin.
 
     At C = 1000 (in units of 1/mean‖a‖²) a working set of three times the soft support holds nearly
-    all of the true support, and few rows outside are below the margin.
+    all of the true support, and few rows outside are below the margin. All the rows of wide sparse
+    data are ranked at once, by products.
     """
-    sets = search.sets
-    search.W = first_working_set(sets)
-    Cs: tuple[float, ...] = SAMPLE_CS
+    sets, every = search.sets, np.arange(search.size)
+    is_wide = sets.is_plain and not sets.is_dense and sets.width > WIDE
+    by_products = sets.open_products() if is_wide else None
+    search.W = every if is_wide else first_working_set(sets)
+    Cs = WIDE_CS if is_wide else SAMPLE_CS
     most = KERNEL_RANKINGS if sets.is_kernel else RANKINGS
     for number in range(1, most + 1):
-        form = search.open(is_cold=number == 1, is_rough=True)
+        form = by_products or search.open(is_cold=number == 1, is_rough=True)
         if form.scale < ALL_ZEROS:
             search.weigh_alone(search.W)
             return True
         search.close(form, soft_path(form, Cs), is_exact=False)
         if number == 1 and search.is_contradicted():
             return True
-        support = int(np.count_nonzero(search.answer.lam))
-        outside = int(np.count_nonzero(search.answer.p < 1.0)) - support
-        search.W = search.smallest(_next_size(search, support, outside), _weighed(search))
+        answer, coefficients = search.answer, search.kernel_coefficients()
+        support = int(np.count_nonzero(answer.lam))
+        outside = int(np.count_nonzero(answer.p < 1.0)) - support
+        # without any of the rows that w or the multipliers weigh w would be another
+        weighed = answer.lam > 0.0
+        if coefficients is not None:
+            weighed |= coefficients != 0.0
+        if sets.is_kernel or is_wide:  # values and Gram matrices are expensive
+            room = LEAST_ROOM * support + min(outside, 0.5 * support)
+        else:
+            room = max(
+                LEAST_ROOM * support, min(2.0 * support + min(outside, support), 3.0 * sets.width)
+            )
+        W = search.smallest(max(search.settings.small, int(room)), np.flatnonzero(weighed))
+        is_last = number > 1 and (is_wide or outside <= FEW_OUTSIDE * support)
+        search.W = every if is_wide and not is_last else W
         yield
-        if number > 1 and outside <= FEW_OUTSIDE * support:
+        if is_last:
             break
         Cs = SECOND_CS if number == 1 else LAST_CS
-    return False
-
-
-def _weighed(search: Search) -> np.ndarray:
-    """The rows that w or the multipliers weigh: without any of them w would be another."""
-    is_weighed, coefficients = search.answer.lam > 0.0, search.kernel_coefficients()
-    if coefficients is not None:
-        is_weighed |= coefficients != 0.0
-    return np.flatnonzero(is_weighed)
-
-
-def _next_size(search: Search, support: int, outside: int) -> int:
-    if search.sets.is_kernel:  # kernel values and Gram matrices are expensive
-        room = LEAST_ROOM * support + min(outside, 0.5 * support)
-    else:
-        room = min(2.0 * support + min(outside, support), 3.0 * search.sets.width)
-    return int(max(search.settings.small, LEAST_ROOM * support, room))
-
-
-def _rank_by_products(search: Search) -> Rounds:
-    """Approximate soft margins on all the rows of wide sparse data at once, one C per round."""
-    sets = search.sets
-    rows = sets.plain_rows(np.arange(sets.size))
-    form = ProductForm(rows, sets.operator.row_norms**2, sets.deadline)
-    left, is_first = list(PRODUCT_CS), True
-    while left:
-        lam = soft_path(form, (left.pop(0),))
-        if is_first and np.count_nonzero(lam) > MANY * lam.size:
-            # many support vectors: a good ranking saves exact solves, which are expensive then
-            left.insert(0, 100.0)
-            form.accuracy = CAREFUL
-        search.set_answer(*form.answer(), lam, is_exact=False)
-        if is_first and search.is_contradicted():
-            return True
-        is_first = False
-        yield
-    support = np.flatnonzero(search.answer.lam)
-    size = max(search.settings.small, int(LEAST_ROOM * support.size))
-    search.W = search.smallest(size, support)
+        if by_products is not None:
+            Cs = LAST_WIDE_CS
+            if support > MANY * search.size:
+                # a good ranking saves exact solves, which are expensive with many support vectors
+                Cs, by_products.accuracy = MANY_CS, CAREFUL
     return False
 
 
@@ -209,11 +170,6 @@ def _solve_all(search: Search) -> Rounds:
         return True
     if search.size <= search.sets.width and form.gram is not None:
         lam = exchange(form, np.ones(search.size, bool))
-        if lam is not None:
-            search.close(form, lam, is_exact=True)
-            answer = search.answer
-            if answer.upper - answer.lower <= search.goal * answer.upper:
-                return False
     if lam is None:
         lam = soft_path(form, ALL_CS)
     return (yield from _solve(search, begun=(form, lam)))
@@ -229,73 +185,39 @@ def _solve(search: Search, *, by_pivots: bool = False, begun: Solved | None = No
     begun : (Form, ndarray), optional
         The first working set's form, if it is open already, and its multipliers.
     """
-    by_exchange, by_newton, has_ranked = True, True, False
+    by_exchange, by_newton, has_looked = True, True, False
     sigma = ALL_SIGMA if begun else FIRST_SIGMA
     while True:
-        form, solved = None, _solve_by_pivots(search) if by_pivots else None
+        solved = _solve_by_pivots(search) if by_pivots else None
         by_pivots = solved is not None
-        if solved is None and by_newton:
+        if solved is not None:
+            form, lam = solved
+        else:
             form, lam = begun or (search.open(is_cold=False), search.answer.lam[search.W])
-            if form.bounds(lam).gap > search.goal:
+            if by_newton and form.bounds(lam).gap > search.goal:
                 if by_exchange and form.gram is not None:  # it has all the digits
-                    exchanged = exchange(form, gathered(form, lam) > 0.0)
+                    exchanged = exchange(form, gathered(form, lam))
                     by_exchange = exchanged is not None
                     lam = lam if exchanged is None else exchanged
                 lam, by_newton = solve_by_newton(form, lam, search.goal, sigma)
                 if by_newton and begun:  # of few rows all digits are cheap
-                    exchanged = exchange(form, gathered(form, lam) > 0.0)
+                    exchanged = exchange(form, gathered(form, lam))
                     lam = lam if exchanged is None else exchanged
-            solved = (form, lam) if by_newton else None
-        if solved is None:
-            form, lam, has_ranked = _solve_by_interior_point(search, form, has_ranked)
-        else:
-            form, lam = solved
+            if not by_newton:
+                form, lam, has_looked = _solve_by_interior_point(search, form, has_looked)
         search.close(form, lam, is_exact=True)
         if search.is_crowded():
             return True
         if search.is_finished(form):
             # there may be no margin, and no witness yet
             return not search.answer.lower > 0.0 and search.is_contradicted()
-        search.W = _enlarged(search) if has_ranked else _around_support(search)
+        search.enlarge()
         begun, sigma = None, LATER_SIGMA
         yield
 
 
-def _around_support(
-    search: Search, least: float = SUPPORT, below: float = 1e-13, room: float = ROOM
-) -> np.ndarray:
-    """Support vectors, violators, and the rows nearest to the margin.
-
-    Parameters
-    ----------
-    least : float
-        The share of the largest multiplier above which a row is support.
-    below : float
-        How far below 1 the functional margin of a violator is.
-    room : float
-        The number of rows, as a multiple of the support.
-    """
-    answer, small = search.answer, search.settings.small
-    support = np.flatnonzero(answer.lam > least * float(answer.lam.max()))
-    violators = int(np.count_nonzero(answer.p < 1.0 - below))
-    room = LEAST_ROOM if search.sets.is_kernel else room
-    size = max(small, int(room * support.size), support.size + 2 * violators)
-    return search.smallest(min(size, max(2 * search.W.size, small)), support)
-
-
-def _enlarged(search: Search) -> np.ndarray:
-    """The working set and violators, nothing dropped: few violators at a time may be left, and
-    rows that come and go cost rounds.
-    """
-    W, p = search.W, search.answer.p.copy()
-    violators = int(np.count_nonzero(p < 1.0 - 1e-13))
-    p[W] = np.inf
-    size = max(min(2 * violators, 2 * W.size), W.size // 5)
-    return search.smallest(min(search.size, size), W, p)
-
-
 def _solve_by_interior_point(
-    search: Search, form: Form | None, has_ranked: bool
+    search: Search, form: Form, has_looked: bool
 ) -> tuple[Form, np.ndarray, bool]:
     """(form, λ, whether the pass between two legs was made) by the interior point.
 
@@ -303,23 +225,20 @@ def _solve_by_interior_point(
     W is chosen again and solved cold, since a warm start with new rows takes twice the iterations.
     One such pass is enough.
     """
-    form = form or search.open(is_cold=True)
     begin = None
-    if not (search.has_all or has_ranked):
+    if not (search.has_all or has_looked):
         first = interior_point(form, FIRST_GAP)
         if form.has_vanished(form.true_bounds(first.alpha).upper):
-            return form, first.alpha, has_ranked
+            return form, first.alpha, has_looked
         if first.gap < TELLING_GAP:
-            has_ranked = True
+            has_looked, begin = True, first
             search.close(form, first.alpha, is_exact=False)
-            below = search.answer.p < 1.0
-            below[search.W] = False
-            if below.any():
-                search.W = _around_support(search, INTERIOR_SUPPORT, FIRST_GAP, INTERIOR_ROOM)
-                form = search.open(is_cold=True)
-            else:
-                begin = first
-    return *solve_by_interior_point(form, search.goal, begin), has_ranked
+            if search.outside(search.W).min() < 1.0:
+                lam = search.answer.lam
+                support = np.flatnonzero(lam > INTERIOR_SUPPORT * float(lam.max()))
+                search.choose_around(support, INTERIOR_ROOM)
+                form, begin = search.open(is_cold=True), None
+    return *solve_by_interior_point(form, search.goal, begin), has_looked
 
 
 def _solve_by_pivots(search: Search) -> Solved | None:
@@ -355,7 +274,31 @@ def solve_by_newton(
         bounds = form.true_bounds(lam)
     if bounds.gap <= tol:
         return lam, True
-    lam, gap = multipliers(form, lam, sigma, tol)
+    best, from_rows = math.inf, False
+
+    def measure(lam: np.ndarray) -> tuple[float, bool]:
+        """Once the gap looks closed, margins are computed from the rows: a Gram matrix may show a
+        gap that is not there.
+        """
+        nonlocal best, from_rows
+        if from_rows:
+            form.refresh(from_rows=True)
+        bounds = form.bounds(lam)
+        gap, upper, before = bounds.gap, bounds.upper, best
+        best = min(best, gap)
+        closed = gap <= max(tol, form.gap_floor(upper)) or upper <= 1e-14 * form.length
+        if closed and form.shows(tol, upper):
+            return gap, True
+        if closed or SLOW * before < gap < ROUNDING:
+            gap, were_from_rows, from_rows = form.true_bounds(lam).gap, from_rows, True
+            return gap, were_from_rows or gap <= 4.0 * tol
+        return gap, False
+
+    # stalling means about as many support vectors as features: the interior point is better there
+    steps = STALLED if form.is_explicit else STALLED_BY_GRAM
+    schedule = Schedule(GROWTH, LAST_SIGMA / form.scale, UPDATES, steps, gives_up=True)
+    loss = Loss(sigma / form.scale, centre=lam, shares=form.shares)
+    lam, gap = multipliers(form, loss, schedule, measure)
     if not math.isfinite(gap):
         return lam, False
     return lam, gap <= 4.0 * tol or form.is_solved(form.true_bounds(lam), tol)

@@ -52,19 +52,10 @@ STEPS, SLACK = 20, 0.05  # Newton steps for each loss of the landmarks; see `min
 class KernelForm(DualForm):
     """All the rows of a kernel, of two classes: p = Ku + Yb, a point's x is u.
 
-    Parameters
-    ----------
-    sets : WorkingSets
-    goal : float
-        The gap from which margins are computed again.
-
-    Attributes
-    ----------
-    is_rough : bool
-        Whether changes of margins are computed in single precision.
-    is_settled : bool
-        Whether no margin has been changed in single precision since they were last computed.
+    From a gap of `goal` on margins are computed again.
     """
+
+    has_factors = False
 
     def __init__(self, sets: WorkingSets, goal: float) -> None:
         assert sets.kernel is not None
@@ -73,7 +64,9 @@ class KernelForm(DualForm):
         self.y = sets.signs(slice(None))
         rows = sets.rows(np.arange(sets.size))
         super().__init__(rows, squares, float(squares.mean()), sets.deadline)
-        self.is_rough, self.is_settled, self.is_explicit = self.kernel.is_rough, True, False
+        self.is_explicit = False
+        self.is_rough = self.kernel.is_rough  # whether margins change in single precision,
+        self.is_settled = True  # and whether none has since they were last computed
         # half of the memory is for columns, the other for K of a system
         self.room = _room_of(self.kernel)
         self.kernel.reserve(min(self.room, 8 * self.m**2))
@@ -207,34 +200,17 @@ class KernelForm(DualForm):
         if index.size < self.settings.column_support and 16 * index.size**2 <= self.room:
             factor = cholesky_of(lambda: add_to_diagonal(self.block(index).T, ridge))
             return bordered_solve(factor, rhs, self.Y[index], missing)
-        y = self.y[index]
-        accuracy = ACCURACY[loss.is_boxed]
-        z, db = self._by_gradients(
-            index, ridge, y * rhs, self.Y[index] * y[:, None], missing, accuracy
-        )
-        return y * z, db
-
-    def _by_gradients(
-        self,
-        index: np.ndarray,
-        ridge: np.ndarray,
-        rhs: np.ndarray,
-        Y: np.ndarray,
-        missing: np.ndarray,
-        accuracy: float,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(z, db) with (K + ridge)z + Y db = rhs and Yᵀz = missing, K without the labels."""
-        K = None
+        y, Y, K, accuracy = self.y[index], self.Y[index], None, ACCURACY[loss.is_boxed]
         if 2 * index.size <= self.m and self._entry_bytes * index.size**2 <= self.room:
             K = self.kernel.square(index, rough=self.is_rough)
 
         def multiply(v: np.ndarray) -> np.ndarray:
             require_time()
             if K is not None:
-                return matvec(K, v) + ridge * v
+                return y * matvec(K, y * v) + ridge * v
             full = np.zeros(self.m)
-            full[index] = self.y[index] * v
-            return (self.y * self.image(full))[index] + ridge * v
+            full[index] = v
+            return self.image(full)[index] + ridge * v
 
         apply = self.model.inverse(index, ridge)
         held = np.column_stack([apply(column) for column in Y.T]) if Y.shape[1] else Y
@@ -273,14 +249,7 @@ def _room_of(kernel: KernelOperator) -> int:
 
 
 class Landmarks:
-    """The rows in the features of the landmarks, in single precision.
-
-    Parameters
-    ----------
-    form : KernelForm
-    places : ndarray of shape (k,)
-        Which rows the landmarks are.
-    """
+    """The rows in the features of the landmarks, rows of the form, in single precision."""
 
     def __init__(self, form: KernelForm, places: np.ndarray) -> None:
         self.form = form
@@ -318,8 +287,8 @@ class Landmarks:
         return alpha, form.answer()[1]
 
     def inverse(self, index: np.ndarray, ridge: np.ndarray) -> Map:
-        """Of K + ridge on the named rows, as far as the landmarks tell, by Woodbury's formula."""
-        A, rest = self.A[index], self.rest[index] + ridge
+        """Of K + ridge on the named rows with their signs, as far as landmarks tell (Woodbury)."""
+        A, rest, y = self.A[index], self.rest[index] + ridge, self.form.y[index]
         roots = (1.0 / np.sqrt(rest)).astype(np.float32)[:, None]
 
         def square(part: slice) -> np.ndarray:
@@ -331,8 +300,8 @@ class Landmarks:
         factor = cholesky_of(lambda: add_to_diagonal(inner.copy(order="F"), 1.0))
 
         def apply(v: np.ndarray) -> np.ndarray:
-            x = v / rest
+            x = y * v / rest
             s = back_solve(factor, (x.astype(np.float32) @ A).astype(np.float64))
-            return x - matvec(A, s) / rest
+            return y * (x - matvec(A, s) / rest)
 
         return apply

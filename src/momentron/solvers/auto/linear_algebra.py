@@ -148,15 +148,6 @@ class ConjugateGradients:
     """M x = rhs for a positive definite M, from x = 0 and as far as asked.
 
     Any x on the way leads downhill.
-
-    Attributes
-    ----------
-    x, r : ndarray
-        The solution so far, and the residual rhs − Mx.
-    products : int
-        Those with M so far.
-    has_failed : bool
-        Whether rounding has made a matrix indefinite.
     """
 
     def __init__(
@@ -166,9 +157,9 @@ class ConjugateGradients:
         dot: Callable[[np.ndarray, np.ndarray], float] = np.vdot,
     ) -> None:
         self.multiply, self.dot = multiply, dot
-        self.x, self.r = np.zeros_like(rhs), rhs
-        self.products = 0
-        self.has_failed = False
+        self.x, self.r = np.zeros_like(rhs), rhs  # the solution so far, and rhs − Mx
+        self.products = 0  # those with M so far
+        self.has_failed = False  # whether rounding has made a matrix indefinite
 
     def run(self, precondition: Map, accuracy: float, limit: int, *, by_gain: bool = False) -> bool:
         """Whether the residual, as the preconditioner measures it, fell by that much.

@@ -28,15 +28,11 @@ ROUGH_STEPS, ROUGH_SLACK = 8, 0.05  # Newton steps of a soft margin that ranks; 
 QUICK_STEPS = 15  # Newton steps in which an exact soft margin nearly always settles
 PATH_START, PATH_GROWTH = 10.0, 3.0  # the first C of a path to a large one, and its growth
 PATH_STEPS, PATH_SLACK = 30, 0.02  # Newton steps at each C of that path; see `minimise`
-STALLED = 7  # Newton steps between two updates that mean that Newton stalls,
-STALLED_BY_GRAM = 20  # and with a kernel, which has no end of features
 LEFT = 1e-9  # of the largest weight: what a factor in single precision may leave of a solution
 FAST = 0.02  # a gap that falls below this share of the best keeps σ, and with it the factor
 SLOW = 0.3  # a gap above this share of the last is not falling
-ROUNDING = 1e-9  # a gap at which one that is not falling has reached rounding
 PROGRESS = 0.7  # a gap below this share of the best is progress
 TOP = 1e7  # the largest σ in a box, in units of 1/mean‖a‖²
-HARD_GROWTH, HARD_LAST, HARD_UPDATES = 10.0, 1e9, 14  # of hard margins, σ in the same units
 REACH = 2.0  # how far margins are expected to move in an update, in units of the last one's mean
 FEWEST = 0.05  # the share of the rows that are not held: held too tightly, these go astray
 
@@ -208,47 +204,18 @@ def soft_path(form: Form, Cs: tuple[float, ...]) -> np.ndarray:
 
 
 class Schedule(NamedTuple):
-    """How σ grows from update to update, and to what; and what the updates may take."""
+    """How σ grows from update to update, and to what; and what the updates may take.
+
+    Without `repeats` the weights of an update are the centre of none: the last σ is exact.
+    """
 
     growth: float
     last: float
     updates: int
-    steps: int  # Newton's, for one update
+    steps: int  # Newton's, for one update; with `gives_up` more of them are the end
     patience: int = 8  # updates without progress
-
-
-def multipliers(form: Form, lam: np.ndarray, first: float, tol: float) -> tuple[np.ndarray, float]:
-    """The method of multipliers for the hard margin: (λ, true gap); inf where Newton stalled.
-
-    Stalling means about as many support vectors as features; the interior point is better there.
-    Once the gap looks closed, margins are computed from the rows: a Gram matrix may show a gap that
-    is not there.
-    """
-    sigma, last, best = first / form.scale, HARD_LAST / form.scale, math.inf
-    from_rows = False
-    max_steps = STALLED if form.is_explicit else STALLED_BY_GRAM
-    for _ in range(HARD_UPDATES):
-        support = lam > 0.0
-        loss = Loss(sigma, centre=lam, shares=form.shares)
-        found = minimise(form, loss, max_steps=max_steps, from_centre=True)
-        if not found.converged:
-            return lam, math.inf
-        form.refresh(from_rows=from_rows)
-        settled, lam = np.array_equal(found.weights > 0.0, support), found.weights
-        bounds = form.bounds(lam)
-        gap, upper = bounds.gap, bounds.upper
-        closed = gap <= max(tol, form.gap_floor(upper)) or upper <= 1e-14 * form.length
-        if closed or SLOW * best < gap < ROUNDING:
-            if closed and form.shows(tol, upper):
-                return lam, gap
-            gap = form.true_bounds(lam).gap
-            if from_rows or gap <= 4.0 * tol:
-                return lam, gap
-            from_rows = True
-        if not (settled and gap < FAST * best):
-            sigma = min(HARD_GROWTH * sigma, last)  # else the same factor again
-        best = min(best, gap)
-    return lam, form.true_bounds(lam).gap
+    repeats: bool = True
+    gives_up: bool = False
 
 
 def minimise_near(
@@ -288,40 +255,43 @@ def minimise_near(
     return found
 
 
-def soft_multipliers(
+def multipliers(
     form: Form,
     loss: Loss,
     schedule: Schedule,
-    measure: Callable[[np.ndarray], float],
-    goal: float,
+    measure: Callable[[np.ndarray], tuple[float, bool]],
     *,
-    slack: Callable[[float], float],
+    slack: Callable[[float], float] = lambda gap: 0.0,
     is_first: bool = False,
     most_near: int = 0,
     tell: Callable[[np.ndarray], None] | None = None,
 ) -> tuple[np.ndarray, float]:
-    """The method of multipliers for either hinge, from the loss's centre: (the best α, its gap).
+    """The method of multipliers from the loss's centre: (the best α, its gap).
 
-    In a box the weights of one update are the centre of the next. Without one, σ → ∞ is the squared
-    hinge itself: the last σ of the schedule, whose minimiser is exact. Smaller ones lead there
+    For hard margins and in a box the weights of one update are the centre of the next. The squared
+    hinge itself is the last σ of its schedule, whose minimiser is exact. Smaller ones lead there
     where Newton does not settle from afar.
 
-    The form is left at that α's point. `measure` is the gap of α there, `slack` what a minimisation
-    may leave at such a gap (see `minimise`), and `tell` hears of each better α. `is_first` means
-    that the centre says nothing about which rows are between the bounds; `most_near` is how many
-    rows may be copied to work on them alone.
+    The form is left at that α's point. `measure` is the gap of α there and whether it is the end,
+    `slack` what a minimisation may leave at such a gap (see `minimise`), and `tell` hears of each
+    better α. `is_first` means that the centre says nothing about which rows are between the bounds;
+    `most_near` is how many rows may be copied to work on them alone. The gap is infinite where
+    Newton stalled and the schedule gives up.
     """
-    steps, last, top = schedule.steps, schedule.last, TOP / form.scale
+    growth, last, updates, steps, patience, repeats, gives_up = schedule
+    top = max(last, TOP / form.scale)
     best, found, point, idle = math.inf, np.zeros(form.m) + loss.centre, form.point, 0
-    gap, reach = math.inf if is_first else measure(found), math.inf
-    has_led = loss.is_boxed or steps <= QUICK_STEPS  # whether σ has led to the last one
-    for _ in range(schedule.updates):
-        if not loss.is_boxed and loss.sigma < last:
+    gap = reach = math.inf
+    has_led = repeats or steps <= QUICK_STEPS  # whether σ has led to the last one
+    for _ in range(updates):
+        if not repeats and loss.sigma < last:
             minimise(form, loss, max_steps=PATH_STEPS, slack=PATH_SLACK)
-            loss = loss._replace(sigma=min(schedule.growth * loss.sigma, last))
+            loss = loss._replace(sigma=min(growth * loss.sigma, last))
             continue
         p, how = form.p, (reach, most_near, steps if has_led else QUICK_STEPS, slack(best))
-        minimised = minimise_near(form, loss, *how, from_centre=loss.is_boxed and not is_first)
+        minimised = minimise_near(form, loss, *how, from_centre=repeats and not is_first)
+        if not minimised.converged and gives_up:
+            return found, math.inf
         if not (minimised.converged or has_led):
             has_led, loss = True, loss._replace(sigma=min(PATH_START / form.scale, last))
             form.reset()
@@ -329,17 +299,21 @@ def soft_multipliers(
             continue
         alpha = form.taken(loss, minimised.weights)
         is_first, reach = False, REACH * float(np.abs(form.p - p).mean())
-        before, gap = gap, measure(alpha)
+        before, (gap, is_over) = gap, measure(alpha)
+        is_fast = gap < FAST * best
         idle = 0 if gap < PROGRESS * best else idle + 1
-        if gap <= best:
+        if gap <= best or is_over:
             best, found, point = gap, alpha, form.point
             if tell is not None:
                 tell(alpha)
-        if gap <= goal or idle > schedule.patience or form.deadline.has_passed():
+        if is_over or idle > patience or form.deadline.has_passed():
             break
-        if loss.is_boxed:
+        if repeats:
             if gap > SLOW * before:  # the same stiffness again would take long
-                last = min(schedule.growth * last, top)
-            loss = loss._replace(sigma=min(schedule.growth * loss.sigma, last), centre=alpha)
+                last = min(growth * last, top)
+            centre = np.broadcast_to(loss.centre, alpha.shape)
+            if not (is_fast and np.array_equal(loss.is_between(alpha), loss.is_between(centre))):
+                loss = loss._replace(sigma=min(growth * loss.sigma, last))  # else the same factor
+            loss = loss._replace(centre=alpha)
     form.point = point
     return found, best

@@ -33,12 +33,7 @@ def few_violators(size: int) -> int:
 def pivot(form: GramForm, S: np.ndarray, settings: AutoSettings = SETTINGS) -> np.ndarray | None:
     """λ at the optimum, with the form taken there; None where pivots do not get there.
 
-    Parameters
-    ----------
-    form : GramForm
-    S : ndarray of bool, shape (m,)
-        A guess of the support, nearly right.
-    settings : AutoSettings
+    S is a guess of the support as a mask, nearly right.
     """
     left = settings.pivots
     form.forget()  # its memory may be needed
@@ -87,22 +82,9 @@ class Support:
     """S, its multipliers, and the inverse of its bordered Gram matrix, kept by rank-one updates.
 
     The matrix is [[0, Y_Sᵀ], [Y_S, K_SS]]. Its rows and columns have slots, the first r of them for
-    the intercepts; slots that no row holds are zero in the inverse and in `x`.
-
-    Parameters
-    ----------
-    form : GramForm
-    members : ndarray of int
-        S at first, with independent rows.
-    room : int
-        Slots for further rows.
-
-    Attributes
-    ----------
-    x : ndarray
-        b, and the multipliers of the slots.
-    holders : list of int
-        The rows in the slots, those of the intercepts apart.
+    the intercepts; slots that no row holds are zero in the inverse and in `x`, which is b and the
+    multipliers. At first S are the members, whose rows are independent, with room for others;
+    `holders` are the rows in the slots, those of the intercepts apart.
     """
 
     def __init__(self, form: GramForm, members: np.ndarray, room: int) -> None:

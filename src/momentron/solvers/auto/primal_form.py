@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 NOWHERE = np.zeros(0)  # no intercepts besides the coordinates, which include them
 BLOCK_ENTRIES = 4_000_000  # entries of rows that are densified or copied at a time
-DENSIFIED = 1000  # sparse rows that come and go at once up to which they are multiplied as dense
 RENEWED = 0.6  # the share of the rows whose change makes a Hessian from scratch
 NO_WEIGHT = 1e-12  # weights of rows, in units of 1/‖a‖², that the interior point's matrix lacks
 PROJECTIONS = 3  # steps of a projection
@@ -97,8 +96,8 @@ class BorderedRows(SignedRows):
     ) -> np.ndarray:
         """The same of rows that are not a copy: as they are, since the labels cancel (y² = 1)."""
         X: Any = self.X[index]
+        # few entries compared with d
         is_thin = self.is_sparse and 100.0 * (X.nnz / index.size) ** 2 < self.d**2
-        is_thin = is_thin and index.size > DENSIFIED  # few entries compared with d
         X = X.toarray() if self.is_sparse and not is_thin else X
         if self.k > self.d:
             border = np.full((index.size, 1), self.beta)
@@ -284,14 +283,7 @@ class PrimalForm(Form):
 
 
 class SpannedForm(PrimalForm):
-    """Rows in other coordinates v of w = Bv, B with orthonormal columns.
-
-    Parameters
-    ----------
-    X : ndarray of shape (m, r)
-        The rows in these coordinates.
-    B : ndarray of shape (d, r), or a sparse one
-    """
+    """Rows in other coordinates v of w = Bv, B with orthonormal columns: X has r of them."""
 
     def __init__(self, rows: SignedRows, X: np.ndarray, B: Any, deadline: Deadline) -> None:
         self.B = B
@@ -335,29 +327,24 @@ class ProductForm(PrimalForm):
     sample says nothing about rows that share no features with it. A product with a system costs two
     passes over the rows that have curvature.
 
-    Parameters
-    ----------
-    is_scaled : bool
-        Whether conjugate gradients are preconditioned by the diagonal: for solutions. A
-        ranking is done before that pays.
-    accuracy : (float, int)
-        The relative residual, and the number of products, at which a direction is good enough.
+    `accuracy` is the relative residual, and the number of products, at which a direction is good
+    enough to solve by. Without it the form is for rankings: these are done before it pays to
+    precondition conjugate gradients by the diagonal.
     """
+
+    has_factors = False
 
     def __init__(
         self,
         rows: SignedRows,
         squares: np.ndarray,
         deadline: Deadline,
-        *,
-        is_scaled: bool = False,
-        accuracy: tuple[float, int] = RANKING,
+        accuracy: tuple[float, int] | None = None,
     ) -> None:
         super().__init__(rows, deadline, borrow=True, squares=squares)
-        self.accuracy = accuracy
-        self.is_scaled, X = is_scaled, rows.X
+        self.accuracy, self.is_scaled, X = accuracy or RANKING, accuracy is not None, rows.X
         self._squared: Any = None  # the squares of the entries of sparse rows
-        if is_scaled and rows.is_sparse:
+        if self.is_scaled and rows.is_sparse:
             self._squared = sp.csr_array((X.data**2, X.indices, X.indptr), X.shape)
 
     def newton_flops(self, size: int) -> float:

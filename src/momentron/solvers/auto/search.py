@@ -3,7 +3,7 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,6 +16,9 @@ from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.problem import Problem
 from momentron.solvers.solver import BudgetWarning, Candidates, Start
 
+Rounds = Generator[None, None, bool]  # a phase of a search returns whether it has ended it
+
+ABOVE = 0.02  # how far above the margin rows are that join a working set
 SUPPORT = 1e-9  # multipliers below this share of the largest are not support
 CROWDED_ROUNDS = 6  # solves with as many rows as the memory allows, before giving up
 ROUNDING_GAP = 1e-8  # the gap that only rounding keeps open, if no row outside is worse than inside
@@ -25,26 +28,13 @@ MOST_SUSPECTS = 50  # pairs of rows that are compared in the search for equal on
 
 
 class Engine(ABC):
-    """A solve in rounds.
-
-    Attributes
-    ----------
-    deadline : Deadline
-    remaining : iterator
-        The rounds to come: it yields after each but the last.
-    is_done : bool
-        Whether another round would bring nothing.
-    is_interruptible : bool
-        Whether what it has can be proposed after a round that was cut short.
-    has_given_up : bool
-        Whether exact solves should take over, from the beginning if need be.
-    """
+    """A solve in rounds."""
 
     deadline: Deadline
-    remaining: Iterator[None]
-    is_done: bool = False
-    is_interruptible: bool = False
-    has_given_up: bool = False
+    remaining: Iterator[None]  # the rounds to come: it yields after each but the last
+    is_done: bool = False  # whether another round would bring nothing
+    is_interruptible: bool = False  # whether what it has can be proposed after a round cut short
+    has_given_up: bool = False  # whether exact solves should take over, even from the beginning
 
     def advance(self) -> None:
         """One round; raises OutOfTime where the deadline leaves no time for it."""
@@ -89,27 +79,9 @@ class Answer:
         norm = self.problem.base.norm(self.w)
         return self.problem.dual_set.worst(self.p) / norm if norm > 0.0 else -math.inf
 
-    def with_weights(self, lam: np.ndarray) -> "Answer":
-        """The same classifier with other multipliers."""
-        return replace(self, lam=lam)
-
 
 class Search(Engine):
-    """A margin by working sets; at w = 0 at first, with all the rows in hand where they are few.
-
-    Attributes
-    ----------
-    sets : WorkingSets
-    W : ndarray
-        The rows in hand.
-    answer : Answer
-    goal : float
-        The gap to which working sets are solved.
-    rank : int
-        The largest number of rows of which none is a combination of others.
-    refined : (ndarray, ndarray), optional
-        (w, q) with more digits than float64 has.
-    """
+    """A margin by working sets; at w = 0 at first, with all the rows in hand where they are few."""
 
     def __init__(
         self,
@@ -122,12 +94,15 @@ class Search(Engine):
         self.problem, self.tol, self.start = problem, tol, start
         self.sets = sets = WorkingSets(problem, deadline, settings)
         self.settings, self.deadline, self.size = settings, deadline, sets.size
-        self.goal, self.rank = tol / 4.0, sets.width + sets.n_intercepts
+        self.goal = tol / 4.0  # the gap to which working sets are solved
+        # the largest number of rows of which none is a combination of others
+        self.rank = sets.width + sets.n_intercepts
         w, b = sets.base.zeros(), np.zeros(sets.n_intercepts)
         products, zeros = sets.labels.zeros(sets.operator.shape[0]), np.zeros(self.size)
         self.answer = Answer(problem, w, b, zeros, products, zeros)
-        self.W = np.arange(self.size if sets.is_small else 0)
+        self.W = np.arange(self.size if sets.is_small else 0)  # the rows in hand
         self.crowded_rounds = self.rounds = 0
+        # (w, q) with more digits than float64 has
         self.refined: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
@@ -135,11 +110,59 @@ class Search(Engine):
         """Whether the working set is all the rows."""
         return self.W.size == self.size
 
-    def weights_of(self, start: Start) -> np.ndarray:
-        """The weights of a start, zero on rows that are new."""
+    def advance(self) -> None:
+        if self.rounds == 0:
+            self.remaining = self.all_rounds()
+        self.rounds += 1
+        super().advance()
+        self.is_done |= self.rounds >= self.settings.rounds
+
+    @abstractmethod
+    def all_rounds(self) -> Rounds:
+        """The rounds, from the first."""
+
+    # --- which rows ----------------------------------------------------------------------------
+
+    def take_start(self) -> bool:
+        """Begin at the start's classifier, if there is one, and its weights: zero on new rows.
+
+        They are scaled to α with w = Aᵀα where no box gives them a unit.
+        """
+        start, base = self.start, self.sets.base
+        if start is None or not np.any(start.w):
+            return False
         weights = np.zeros(self.size)
         weights[: start.q.size] = start.q
-        return weights
+        length = base.dual_norm(weights) if weights.any() else 0.0
+        if length > 0.0 and not self.problem.penalty.has_box:
+            weights *= base.norm(start.w) / length
+        self.set_answer(start.w, start.b, weights, is_exact=False)
+        return True
+
+    def enlarge(self) -> None:
+        """Rows below the margin, and others near it, join the working set; where there is no room,
+        those of it leave that have no weight.
+        """
+        W, lam, capacity = self.W, self.answer.lam, self.sets.capacity
+        p = self.outside(W)
+        size = int(np.count_nonzero(p < 1.0 + ABOVE))
+        if not self.sets.is_kernel:  # where rounds are more expensive than rows
+            size = max(size, W.size // 5)
+        size = min(size, max(self.settings.small, W.size))
+        if W.size + size > capacity:
+            W = np.flatnonzero(lam > SUPPORT * float(lam.max()))
+            p, size = self.outside(W), capacity - W.size
+        self.W = self.smallest(size, W, p)
+
+    def outside(self, W: np.ndarray) -> np.ndarray:
+        """Functional margins, infinite on some rows."""
+        p = self.answer.p.copy()
+        p[W] = np.inf
+        return p
+
+    def choose_around(self, kept: np.ndarray, room: float) -> None:
+        """A working set of so many times the rows kept: the others have the smallest margins."""
+        self.W = self.smallest(max(self.settings.small, int(room * kept.size)), kept)
 
     def smallest(self, size: int, kept: np.ndarray, p: np.ndarray | None = None) -> np.ndarray:
         """The rows with the smallest margins, some of every class, and those kept, in order; as
@@ -163,12 +186,16 @@ class Search(Engine):
 
     def open(self, *, is_cold: bool, is_rough: bool = False) -> Form:
         """A form on the working set, at the current answer unless cold."""
-        form, answer = self.sets.open(self.W, is_rough=is_rough), self.answer
+        form = self.sets.open(self.W, is_rough=is_rough)
         if not is_cold:
-            coefficients = self.kernel_coefficients()
-            u = answer.lam if coefficients is None else coefficients
-            self.sets.warm(form, answer.w, answer.b, u[self.W])
+            self.warm(form)
         return form
+
+    def warm(self, form: Form) -> None:
+        """Move a form on the working set to the current answer."""
+        answer, coefficients = self.answer, self.kernel_coefficients()
+        u = answer.lam if coefficients is None else coefficients
+        self.sets.warm(form, answer.w, answer.b, u[self.W])
 
     def kernel_coefficients(self) -> np.ndarray | None:
         """u with w = Aᵀu, if a kernel's w tells it; elsewhere the multipliers are near it."""
@@ -200,13 +227,9 @@ class Search(Engine):
     ) -> None:
         """Take a classifier and multipliers as the answer: one pass over all the rows.
 
-        Parameters
-        ----------
-        is_exact : bool
-            Whether every row that single precision, of the data or of kernel values, cannot place
-            clearly above the margin is computed in float64.
-        upper : float, optional
-            ‖Zᵀq‖ for the normalised multipliers, if it is known.
+        `is_exact` asks for float64 in every row that single precision, of the data or of kernel
+        values, cannot place clearly above the margin; `upper` is ‖Zᵀq‖ for the normalised
+        multipliers, if it is known.
         """
         sets = self.sets
         products = sets.operator.apply(w)
@@ -242,11 +265,13 @@ class Search(Engine):
 
     # --- what ends the search ------------------------------------------------------------------
 
+    def weigh(self, lam: np.ndarray) -> None:
+        """Other multipliers for the same classifier."""
+        self.answer = replace(self.answer, lam=lam)
+
     def weigh_alone(self, rows: np.ndarray) -> None:
         """Even weights on some rows, and none elsewhere."""
-        lam = np.zeros(self.size)
-        lam[rows] = 1.0
-        self.answer = self.answer.with_weights(lam)
+        self.weigh(np.isin(np.arange(self.size), rows).astype(float))
 
     def is_contradicted(self) -> bool:
         """Whether two equal rows have opposite labels; their weights are the witness then."""
@@ -299,11 +324,8 @@ class Search(Engine):
             return True
         if upper - lower <= max(self.tol, 4.0 * form.gap_floor(upper)) * upper:
             return True
-        outside = np.ones(self.size, bool)
-        outside[self.W] = False
         is_rounding = lower > 0.0 and upper - lower < ROUNDING_GAP * upper
-        p = self.answer.p
-        return is_rounding and not bool((p[outside] < p[self.W].min()).any())
+        return is_rounding and self.outside(self.W).min() >= self.answer.p[self.W].min()
 
     def has_nearly_vanished(self) -> bool:
         """Whether the certificate might call the weights a witness."""

@@ -13,12 +13,12 @@ the plain hinge has rows at C, whose last digits are those of an exchange or an 
 
 import math
 from contextlib import suppress
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from momentron.arithmetic.clock import time_left
-from momentron.solvers.auto.deadline import Deadline, seconds_of
+from momentron.solvers.auto.deadline import seconds_of
 from momentron.solvers.auto.exchange import exchange, gathered
 from momentron.solvers.auto.forms import Form, Values, soft_values
 from momentron.solvers.auto.hard import first_working_set
@@ -30,21 +30,14 @@ from momentron.solvers.auto.newton import (
     Loss,
     Schedule,
     minimise,
-    soft_multipliers,
+    multipliers,
     step_along_mean,
 )
-from momentron.solvers.auto.primal_form import (
-    FINE,
-    SOLVING,
-    PrimalForm,
-    ProductForm,
-    product_seconds,
-)
-from momentron.solvers.auto.search import Search
-from momentron.solvers.auto.settings import AutoSettings
+from momentron.solvers.auto.primal_form import FINE, SOLVING, PrimalForm, product_seconds
+from momentron.solvers.auto.search import Rounds, Search
 from momentron.solvers.auto.working_rows import sample
 from momentron.solvers.problem import Problem
-from momentron.solvers.solver import Candidates, Primal, Start
+from momentron.solvers.solver import Candidates, Primal
 
 GOAL = 0.25  # the gap to which working sets are solved, as a share of the tolerance
 INTERIOR_GOAL = 0.1  # the same of the interior point,
@@ -60,7 +53,6 @@ STIFF = 100.0  # C in units of 1/mean‖a‖² to which a cold start by products
 FACTORS = 4  # for which there must be time, or products are tried
 SAMPLE_STEPS, SAMPLE_SLACK = 6, 0.1  # of the first classifier, from a sample of the rows
 ROOM = 1.5  # rows of a working set, as a multiple of those below the margin
-ABOVE = 0.02  # how far above the margin rows are that join a working set
 AHEAD = 0.02  # the gap to which a set that leaves rows out is solved, as a share of that of all
 NEAR = 1e-4  # how near to the margin a row's weight is taken from a start, not from its side
 CLEAR = 1e-3  # a weight below this share of its slack, in units of ‖a‖², is zero; at C the same
@@ -71,70 +63,67 @@ STUCK = 0.5  # a round that leaves more of the gap than this is the last of all 
 
 
 class SoftSearch(Search):
-    """Rounds of working sets: solved, and checked against all the rows, which often are the set.
+    """Rounds of working sets: solved, and checked against all the rows, which often are the set."""
 
-    Attributes
-    ----------
-    loss : Loss
-        What slack costs: that of the largest σ.
-    values : Values
-        P and D of the answer.
-    """
-
-    def __init__(
-        self,
-        problem: Problem,
-        tol: float,
-        deadline: Deadline,
-        settings: AutoSettings,
-        start: Start | None = None,
-    ) -> None:
-        super().__init__(problem, tol, deadline, settings, start)
+    def __init__(self, problem: Problem, tol: float, *how: Any) -> None:
+        super().__init__(problem, tol, *how)
         penalty = problem.penalty
+        # what slack costs: that of the largest σ
         self.loss = Loss(penalty.stiffness, penalty.upper, shares=penalty.shares)
         # w = 0 has an objective, too
         self.is_interruptible, zeros = True, np.zeros(self.size)
-        self.answer = replace(self.answer, lam=self.loss.weights(self.loss.at(zeros)))
-        self.values = soft_values(0.0, zeros, None, math.inf, *self._cost)
-        self.is_known = False  # whether there is an answer, of the last round or of a start
-        self.is_rough = True  # whether the answer, if any, is far from the last one
-        self.W = np.arange(self.size)
-        self.gap_goal = self.last_goal = GOAL * tol  # the gap to which sets are solved
-        self.gap_before = math.inf
+        self.weigh(self.loss.weights(self.loss.at(zeros)))
+        self.values = soft_values(0.0, zeros, None, math.inf, *self._cost)  # of the answer
+        self.last_goal = GOAL * tol  # the gap to which sets are solved in the end
         n, d = self.sets.operator.shape
         self.order = float(n if self.sets.is_wide(n) else d)  # of the matrices of all the rows
-        self.products: Form | None = None  # all the rows, without any factor
 
     @property
     def _cost(self) -> tuple[float | np.ndarray, float | np.ndarray]:
         return self.loss.upper, self.loss.stiffness
 
-    def advance(self) -> None:
-        if self.rounds == 0:
-            self._begin()
-        self.rounds += 1
-        if self.products is not None:
-            self._solve_by_products(self.products)
-        else:
+    def all_rounds(self) -> Rounds:
+        """From the start, if any, and again without it where it leaves the gap open: rounding may
+        have left no way from one of another scale.
+        """
+        is_over = yield from self._solve()
+        if not is_over and self.start is not None and self.values.gap > self.tol:
+            self.start = None
+            yield
+            yield from self._solve()
+        return True
+
+    def _solve(self) -> Rounds:
+        """Working sets, each followed by a pass over all the rows; all the rows where that pays."""
+        self.W, self.gap_goal, gap = np.arange(self.size), self.last_goal, math.inf
+        self.is_known = self.take_start()  # whether there is an answer, of a round or of a start
+        self.is_rough = not self.is_known  # whether the answer, if any, is far from the last one
+        form = self._open_kernel() if self.sets.is_kernel else self._open_products()
+        if form is not None:
+            if self._is_solved_by_products(form):
+                return True
+            yield
+        if form is None or self.sets.is_kernel:
+            self._choose_first()
+        while True:
             self._solve_set()
+            before, gap = gap, self.values.gap
+            is_below = bool(self.outside(self.W).min() < 1.0 - 1e-9)
+            # a gap far below what the set was solved to is only the rounding of approximate scores
+            is_closed = gap <= 0.5 * self.tol and self.gap_goal <= self.tol
+            is_stuck = self.gap_goal <= self.last_goal and not gap < STUCK * before
+            if is_closed or (is_stuck and not is_below):
+                return False
+            if self.deadline.has_passed() or (is_below and self.is_crowded()):
+                return True
+            # a set that leaves rows out need not be solved better than it tells
+            goal = max(self.last_goal, min(self.gap_goal, AHEAD * gap))
+            self.gap_goal = goal if is_below else self.last_goal
+            if is_below:
+                self.enlarge()
+            yield
 
     # --- where it begins -----------------------------------------------------------------------
-
-    def _begin(self) -> None:
-        start = self.start
-        if start is not None and np.any(start.w):
-            self.set_answer(start.w, start.b, self._weights_of(start), is_exact=False)
-            self.is_known, self.is_rough = True, False
-        self.products = self._open_kernel() if self.sets.is_kernel else self._open_products()
-        if self.products is None:
-            self._choose_first()
-
-    def _begin_again(self) -> None:
-        """Without the start, from which rounding may have left no way: one of another scale."""
-        self.start, self.W = None, np.arange(self.size)
-        self.is_known, self.is_rough = False, True
-        self.gap_goal, self.gap_before = self.last_goal, math.inf
-        self._begin()
 
     def _choose_first(self) -> None:
         """All the rows, or those that can matter as far as an answer or a sample tells."""
@@ -151,15 +140,6 @@ class SoftSearch(Search):
             self.W, self.gap_goal = first_working_set(sets), SETTLED
         elif sets.is_plain and not sets.is_wide(sets.size):
             self._solve_sample()
-
-    def _weights_of(self, start: Start) -> np.ndarray:
-        """α with w = Aᵀα: weights of a squared hinge have no unit."""
-        weights = self.weights_of(start)
-        if self.loss.is_boxed:
-            return weights
-        base = self.sets.base
-        length = base.dual_norm(weights) if weights.any() else 0.0
-        return weights * (base.norm(start.w) / length) if length > 0.0 else weights
 
     def _solve_sample(self) -> None:
         """A first classifier from some of the rows.
@@ -199,54 +179,25 @@ class SoftSearch(Search):
             if is_left and not self.deadline.has_passed():
                 self._solve_inside(form)
         self.is_rough = False
-        self._choose_next()
-
-    def _choose_next(self) -> None:
-        """Rows outside that are below the margin join the working set; none, and it is done."""
-        settings, p = self.settings, self.answer.p.copy()
-        p[self.W] = np.inf
-        n_below = int(np.count_nonzero(p < 1.0 - 1e-9))
-        gap, before = self.values.gap, self.gap_before
-        self.gap_before = gap
-        is_last = self.gap_goal <= self.last_goal and not n_below and not gap < STUCK * before
-        # a gap far below what the set was solved to is only the rounding of approximate scores
-        is_last |= gap <= 0.5 * self.tol and self.gap_goal <= self.tol
-        is_last |= self.rounds >= settings.rounds
-        if is_last and self.start is not None and gap > self.tol:
-            self._begin_again()
-            return
-        if is_last or self.deadline.has_passed() or (n_below and self.is_crowded()):
-            self.is_done = True
-            return
-        # a set that leaves rows out need not be solved better than it tells
-        self.gap_goal = max(self.last_goal, min(self.gap_goal, AHEAD * gap))
-        if n_below:
-            n_near = int(np.count_nonzero(p < 1.0 + ABOVE))
-            self.W = self.smallest(min(n_near, max(settings.small, self.W.size)), self.W, p)
-        else:
-            self.gap_goal = self.last_goal
 
     # --- Newton with multipliers ---------------------------------------------------------------
 
-    def _solve_by_products(self, form: Form) -> None:
+    def _is_solved_by_products(self, form: Form) -> bool:
         """All the rows, a proposal for each update: the time may end before the next.
 
         What they leave open is for factors, if there is room for them.
         """
-        is_closed = False
+        is_closed, is_kernel = False, self.sets.is_kernel
         try:
             _, is_closed = self._multiply(form, tells=True)
         except (FloatingPointError, np.linalg.LinAlgError):
-            if not self.sets.is_kernel:
+            if not is_kernel:
                 raise
-        self.products, self.is_rough = None, False
-        self.is_done = is_closed or self.deadline.has_passed()
-        if self.is_done:
-            return
-        if self.sets.is_kernel:
-            self._choose_first()
-        elif not self._has_room_for_factors:
-            self.is_done = self.deadline.has_refused = True
+        self.is_rough = False
+        if is_closed or self.deadline.has_passed():
+            return True
+        self.deadline.has_refused = not (is_kernel or self._has_room_for_factors)
+        return self.deadline.has_refused
 
     def _multiply(self, form: Form, *, tells: bool = False) -> tuple[np.ndarray, bool]:
         """(α, whether the gap on the working set is closed), by growing stiffness.
@@ -259,23 +210,24 @@ class SoftSearch(Search):
             schedule = Schedule(GROWTH, last, UPDATES, NEWTON_STEPS)
         else:
             steps, patience = RIDGE_STEPS, PATIENCE
-            if self.products is not None:
+            if not form.has_factors:
                 steps, patience = KERNEL_STEPS if self.sets.is_kernel else 1, 8
-            schedule = Schedule(PATH_GROWTH, self.loss.sigma, RIDGE_UPDATES, steps, patience)
+            schedule = Schedule(
+                PATH_GROWTH, self.loss.sigma, RIDGE_UPDATES, steps, patience, repeats=False
+            )
         penalty = self.loss if self.has_all else self.loss.some(self.W)
         values = UNKNOWN
 
-        def measure(alpha: np.ndarray) -> float:
+        def measure(alpha: np.ndarray) -> tuple[float, bool]:
             nonlocal values
             values = form.values(alpha, penalty.upper, penalty.stiffness)
-            return values.gap
+            return values.gap, values.gap <= self.gap_goal
 
-        alpha, gap = soft_multipliers(
+        alpha, gap = multipliers(
             form,
             loss,
             schedule,
             measure,
-            self.gap_goal,
             slack=self._slack,
             is_first=is_first,
             most_near=min(form.m // 2, self.sets.capacity) if loss.is_boxed else 0,
@@ -295,13 +247,11 @@ class SoftSearch(Search):
         prices, answer = loss.upper, self.answer
         if not isinstance(prices, np.ndarray):
             if self.is_known:
-                coefficients = self.kernel_coefficients()
-                u = answer.lam if coefficients is None else coefficients
-                self.sets.warm(form, answer.w, answer.b, u[self.W])
+                self.warm(form)
             else:
                 first = min(loss.sigma, PATH_START / form.scale)
-                step_along_mean(form, loss.sigma if self.products is None else first)
-                if self.products is not None and loss.sigma * form.scale > STIFF:
+                step_along_mean(form, loss.sigma if form.has_factors else first)
+                if not form.has_factors and loss.sigma * form.scale > STIFF:
                     loss = loss._replace(sigma=first)
             return loss, True
         first, last = (_stiffness(form, prices, most) for most in (FIRST, LAST))
@@ -311,9 +261,9 @@ class SoftSearch(Search):
             self.sets.warm(form, answer.w, answer.b, known)
             if not self.is_rough:
                 known = _sided(answer.p[self.W], known, prices)
-                if self.products is None or not self.sets.is_kernel:
+                if form.has_factors or not self.sets.is_kernel:
                     return loss._replace(sigma=last, centre=known), False
-        if self.sets.is_kernel and self.products is not None:
+        if self.sets.is_kernel and not form.has_factors:
             first = _stiffness(form, prices, KERNEL_FIRST)
         if form.gram is not None or self.sets.is_kernel:
             return loss._replace(sigma=first, centre=known), False
@@ -326,7 +276,7 @@ class SoftSearch(Search):
     def _has_exchanged(self, form: Form, alpha: np.ndarray) -> bool:
         """Whether the sides are right, so that one linear system gives the last digits."""
         prices = self.problem.prices[self.W]
-        solved = _exchanged(form, gathered(form, alpha, prices), prices)
+        solved = exchange(form, gathered(form, alpha, prices), prices)
         if solved is None:
             return False
         self._take(form, solved)
@@ -340,7 +290,7 @@ class SoftSearch(Search):
         found = interior_point(form, goal, prices)
         self._take(form, found.alpha)
         cleared = self._cleared(form, found)
-        alpha = _exchanged(form, cleared, prices)
+        alpha = exchange(form, cleared, prices)
         self._take(form, cleared if alpha is None else alpha)
 
     def _cleared(self, form: Form, found: InteriorPoint) -> np.ndarray:
@@ -366,19 +316,15 @@ class SoftSearch(Search):
     # --- proposals -----------------------------------------------------------------------------
 
     def _take(self, form: Form, alpha: np.ndarray, dual: float | None = None) -> None:
-        """Look at all the rows from the form's point; its α may have a D that is known."""
-        self._look(*self.sets.answer(form), self.spread(alpha), dual)
-
-    def _look(
-        self, w: np.ndarray, b: np.ndarray, alpha: np.ndarray, dual: float | None = None
-    ) -> None:
-        """All the rows as a classifier and weights see them, which are proposed."""
-        self.set_answer(w, b, alpha, is_exact=True)
-        self.is_known = True
+        """All the rows as the form's point and α see them, which are proposed; D may be known."""
+        self.close(form, alpha, is_exact=True)
+        self.is_known, alpha = True, self.answer.lam
         q, length = None, math.inf
         if dual is None and alpha.any():
             q, length = self.sets.dual_set.normalize(alpha), self.answer.upper
-        values = soft_values(self.sets.base.norm(w), self.answer.p, q, length, *self._cost)
+        values = soft_values(
+            self.sets.base.norm(self.answer.w), self.answer.p, q, length, *self._cost
+        )
         self.values = values if dual is None else values._replace(dual=dual)
 
     def candidates(self) -> Candidates:
@@ -415,10 +361,8 @@ class SoftSearch(Search):
             seconds = seconds_of(self.order**3 / 3.0)
             if sets.is_dense or seconds <= max(settings.pass_seconds, products):
                 return None
-        rows, squares = sets.plain_rows(np.arange(sets.size)), sets.base.row_norms**2
         is_easy = price <= EASY and self.tol >= MANY_DIGITS
-        how = SOLVING if is_easy else FINE
-        return ProductForm(rows, squares, sets.deadline, is_scaled=True, accuracy=how)
+        return sets.open_products(SOLVING if is_easy else FINE)
 
     def _open_kernel(self) -> Form | None:
         """All the rows of a kernel, where many have weight; at first weights, or those of a start.
@@ -454,10 +398,6 @@ class SoftSearch(Search):
         """Whether the memory has room for a factor of all the rows, and the time left for some."""
         fits = self.settings.form_bytes * self.order**2 <= self.settings.memory
         return fits and FACTORS * seconds_of(self.order**3 / 3.0) <= time_left()
-
-
-def _exchanged(form: Form, alpha: np.ndarray, prices: np.ndarray) -> np.ndarray | None:
-    return exchange(form, (alpha > 0.0) & (alpha < prices), alpha >= prices, prices)
 
 
 def _stiffness(form: Form, prices: np.ndarray, most: tuple[float, float]) -> float:

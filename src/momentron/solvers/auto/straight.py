@@ -59,7 +59,8 @@ def solve_straight(search: Search) -> bool:
         if is_closed and 2e-15 * radius <= search.tol * answer.lower:
             return True
     weights[S] = np.maximum(_cancelled(E[:, S], u), 0.0)
-    search.answer = before.with_weights(weights)
+    search.answer = before
+    search.weigh(weights)
     if search.answer.upper <= VANISHED * radius:
         return True
     search.answer = before

@@ -24,14 +24,8 @@ MAX_WRITTEN = 20_000_000  # entries of pairs that are written out as rows of len
 class SignedRows:
     """Rows as a matrix in float64, dense (C order) or CSR, with a sign each.
 
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (m, d)
-    signs : ndarray of shape (m,)
-    dual_set : DualSet
-        What the intercepts ask of the multipliers of these rows.
-    shares : float, or ndarray of shape (m,)
-        The rows' penalties of slack over the mean one: 1 where all are alike.
+    The dual set is what the intercepts ask of the multipliers of these rows; shares are the rows'
+    penalties of slack over the mean one: 1 where all are alike.
     """
 
     is_explicit = True
@@ -87,24 +81,11 @@ class PairRows:
     With many classes v = e_c − e_j; with two, of a kernel, v = y. Rows of length d·k are not built:
     ⟨a_p, a_r⟩ = ⟨x_e(p), x_e(r)⟩ ⟨v_p, v_r⟩.
 
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n, d)
-        The examples in the working set.
-    place : ndarray of shape (m,)
-        e(p) as a position among them.
-    outputs : ndarray of shape (m, k)
-        v_p.
-    dual_set, shares
-        As in `SignedRows`.
-
-    Attributes
-    ----------
-    is_explicit : bool
-        Whether margins can be computed from the rows, and not from a Gram matrix alone.
+    Here X are the examples in the working set, place are the e(p) as positions among them, and
+    outputs the v_p. See also `SignedRows`.
     """
 
-    is_explicit = True
+    is_explicit = True  # whether margins can be computed from the rows, not from K alone
 
     def __init__(
         self,
@@ -168,14 +149,9 @@ class PairRows:
 
 
 class KernelRows(PairRows):
-    """The same of a kernel, whose examples are known by their inner products alone.
+    """The same of a kernel, whose examples, row numbers, are known by their inner products alone.
 
-    Parameters
-    ----------
-    examples : ndarray of shape (n,)
-        Their row numbers.
-    is_rough : bool
-        Whether the Gram matrix is in single precision, where available.
+    `is_rough` asks for a Gram matrix in single precision, where available.
     """
 
     is_explicit = False

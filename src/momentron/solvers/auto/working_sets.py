@@ -9,7 +9,7 @@ from momentron.rows.kernels import require_semidefinite
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.gram_form import GramForm
-from momentron.solvers.auto.primal_form import PrimalForm, primal_form
+from momentron.solvers.auto.primal_form import PrimalForm, ProductForm, primal_form
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.working_rows import KernelRows, PairRows, SignedRows, WorkingRows
 from momentron.solvers.problem import Problem
@@ -29,14 +29,6 @@ class WorkingSets:
     p = −Zw + Yb are 1 on the support. Of the k intercepts of many classes the last is zero, and b
     holds the others.
 
-    Attributes
-    ----------
-    size : int
-        The number of constraints.
-    width : int
-        The length of w: features, times classes where there are many.
-    is_plain : bool
-        Whether the rows are those of a matrix, with a sign each: two classes, and no kernel.
     """
 
     def __init__(self, problem: Problem, deadline: Deadline, settings: AutoSettings) -> None:
@@ -47,11 +39,13 @@ class WorkingSets:
         self.deadline, self.settings = deadline, settings
         self.fits_intercept = problem.dual_set.fits_intercept
         self.n_intercepts = problem.dual_set.n_intercepts
-        self.size = problem.size
+        self.size = problem.size  # the number of constraints
         self.kernel, self.matrix = self.operator.as_kernel(), self.operator.as_matrix()
         self.is_kernel = self.kernel is not None
+        # whether the rows are those of a matrix, with a sign each: two classes, and no kernel
         self.is_plain = not (self.is_kernel or self.labels.is_paired)
         self.is_dense = self.matrix is not None and not self.matrix.is_sparse
+        # the length of w: features, times classes where there are many
         self.width = self.operator.shape[1] * self.labels.n_outputs
         self._most_entries = settings.memory // 16  # numbers in a working set, half of the memory
         self._shift: np.ndarray | None = None
@@ -114,6 +108,11 @@ class WorkingSets:
         squares = self.base.row_norms**2
         return PrimalForm(self.plain_rows(every), self.deadline, borrow=True, squares=squares)
 
+    def open_products(self, accuracy: tuple[float, int] | None = None) -> ProductForm:
+        """A form on all the rows of two classes without any factor; see there."""
+        rows, squares = self.plain_rows(np.arange(self.size)), self.base.row_norms**2
+        return ProductForm(rows, squares, self.deadline, accuracy)
+
     def open_gram(self, W: np.ndarray, *, is_rough: bool = False) -> GramForm:
         """A form by the Gram matrix of the rows W, wide or not."""
         return self._gram_form(W, self._reserved_rows(W, is_rough=is_rough))
@@ -140,13 +139,11 @@ class WorkingSets:
 
     def _opening_flops(self, W: np.ndarray) -> float:
         """The approximate arithmetic of opening a form: its Gram matrix, or its first Hessian."""
-        if not self.is_dense:
-            return float(W.size) ** 2
-        d = self.operator.shape[1]
-        if self.is_plain:
-            return float(W.size) * d * min(W.size, d)
-        n_examples = np.unique(self.labels.examples(W)).size
-        return float(n_examples) ** 2 * d + float(W.size) ** 2
+        flops, d = float(W.size) ** 2, self.operator.shape[1]
+        if self.is_dense:
+            n = W.size if self.is_plain else np.unique(self.labels.examples(W)).size
+            flops += float(n) * d * min(n, d)
+        return flops
 
     def warm(self, form: Form, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         """Move a form to (w, b), where w = Aᵀu."""
