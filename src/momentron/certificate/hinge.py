@@ -87,8 +87,7 @@ def box_weights(problem: "Problem", alpha: np.ndarray) -> np.ndarray:
     """
     inside = np.minimum(np.maximum(alpha, 0.0), problem.prices)
     off = np.abs(problem.labels.mix(inside).sum(axis=0)).max()
-    is_balanced = not problem.dual_set.fits_intercept or off <= BALANCED * float(inside.sum())
-    if is_balanced and inside.any():
+    if not problem.dual_set.fits_intercept or off <= BALANCED * float(inside.sum()):
         return inside
     ray = _ray(problem, alpha)
     return np.zeros(alpha.size) if ray is None else np.minimum(ray[2] * ray[0], problem.prices)
@@ -102,10 +101,8 @@ def _ray(
     """
     prices = problem.prices
     alpha = np.minimum(np.maximum(np.asarray(alpha, np.float64), 0.0), prices)
-    if not np.isfinite(alpha).all():  # NaN stays NaN until here
+    if not (np.isfinite(alpha).all() and alpha.any()):  # NaN stays NaN until here
         return None
-    if not alpha.any():
-        alpha = np.minimum(1.0, prices)  # even weights, as for a margin
     q = problem.dual_set.normalize(np.asarray(alpha, np.longdouble if sharp else np.float64))
     length = length_bound(problem, q, sharp=sharp)
     # the weights of the dual set nearest to q may be larger by roundings, and by what is led back

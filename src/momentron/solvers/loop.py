@@ -143,7 +143,7 @@ class Run:
         self.state: Any = None
         self.trace = Trace(self.record_every)
         self.w = self.last_w = problem.zeros()
-        self.q: Any = problem.no_weights()
+        self.q: Any = problem.even_weights()
         self.lower, self.upper = -math.inf, math.inf
         self.n_iter, self.passes, self.seconds = 0, 0, 0.0
         self.next = 0  # the iteration from which to ask for a certificate again

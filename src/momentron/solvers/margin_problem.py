@@ -285,6 +285,10 @@ class CertifiedProblem(MarginProblem):
     def passes(self) -> int:
         """Passes over the data so far."""
 
+    def even_weights(self) -> Any:
+        """The same weight for every constraint; none in blocks, where nobody summed the rows."""
+        return self.no_weights()
+
     def admitted_weights(self, q: Any) -> Any:
         """Proposed weights in a form that no solver can change any more."""
         return admitted(q, (self.size,), "q")

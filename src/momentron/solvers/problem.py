@@ -280,6 +280,9 @@ class Problem(CertifiedProblem):
 
     # --- weights -------------------------------------------------------------------------------
 
+    def even_weights(self) -> np.ndarray:
+        return np.ones(self.size)
+
     def gradient(self, q: np.ndarray) -> np.ndarray:
         image = self.operator.adjoint(self.labels.mix(q))
         return self.joined(image, -self.penalty.root * q) / self.radius
