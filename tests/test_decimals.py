@@ -8,7 +8,7 @@ import pytest
 from command_line import run
 
 from momentron import check_separability, verify
-from momentron.data.exactness import as_decimal, is_rounded, shortest_decimals
+from momentron.data.exactness.decimals import as_decimal, is_rounded, shortest_decimals
 from momentron.errors import InputError
 
 SIX = [[0.1, 0.9], [0.9, 0.1], [0.5, 0.5], [0.3, 0.7], [1.0, 1.0], [0.0, 0.0]]

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from momentron.cli import check as check_command
 from momentron.cli import verify as verify_command
-from momentron.data.exactness import as_decimal
+from momentron.data.exactness.decimals import as_decimal
 from momentron.errors import InputError
 from momentron.separability import (
     Verdict,

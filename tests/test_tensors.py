@@ -15,7 +15,9 @@ from momentron import (
     max_margin,
     verify,
 )
-from momentron.data.exactness import as_exact, is_tensor, tensors
+from momentron.data.exactness import tensors
+from momentron.data.exactness.conversion import as_exact
+from momentron.data.exactness.tensors import is_tensor
 from momentron.errors import InputError
 
 torch = pytest.importorskip("torch")

@@ -14,7 +14,7 @@ from momentron.arithmetic.clock import Stopwatch
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.threads import one_thread
 from momentron.data.arguments import require_callback
-from momentron.data.exactness import copied_bytes
+from momentron.data.exactness.tensors import copied_bytes
 from momentron.data.files import read_data
 from momentron.dual.losses import Exponential, Loss
 from momentron.errors import InputError, short

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.data.exactness import as_exact
+from momentron.data.exactness.conversion import as_exact
 from momentron.data.exactness.tensors import is_instance
 from momentron.errors import InputError, counted
 
@@ -112,7 +112,13 @@ def as_coef(W: Any, shape: tuple[int, ...], name: str = "W") -> np.ndarray:
             return given[0]
         if given.shape == (2, *shape):
             return _difference(given, name)
-    raise InputError(_expected(name, given.shape, shape))
+        wanted = f"{shape}, (1, {shape[0]}) or, with an output for each of the two classes, "
+        wanted += f"(2, {shape[0]})"
+    else:
+        wanted = f"{shape}: one row for each of the {shape[0]} classes, in sorted order"
+    is_turned = given.ndim == 2 and given.shape[::-1] in (shape, (1, *shape), (2, *shape))
+    remedy = "; transpose it" if is_turned else ""
+    raise InputError(f"{name} has shape {given.shape}; these data need {wanted}, like coef{remedy}")
 
 
 def _dense(values: Any) -> np.ndarray:
@@ -127,7 +133,7 @@ def as_intercept(b: Any, W: Any, n_classes: int) -> np.ndarray:
     if b is None:
         return np.zeros(n_classes) if is_many else np.zeros(())
     given = np.atleast_1d(_dense(b))
-    n_outputs = n_classes if is_many else _outputs_of_two(W)
+    n_outputs = n_classes if is_many else 2 if np.ndim(W) == 2 and len(W) == 2 else 1
     if given.shape != (n_outputs,):
         raise InputError(
             f"b has shape {given.shape}; W has {counted(n_outputs, 'output')}, and each "
@@ -145,19 +151,3 @@ def _difference(two: np.ndarray, name: str) -> np.ndarray:
     if np.isfinite(two).all() and not np.isfinite(difference).all():
         raise InputError(f"the two rows of {name} differ by more than a float holds; rescale them")
     return difference
-
-
-def _outputs_of_two(W: Any) -> int:
-    return 2 if np.ndim(W) == 2 and len(W) == 2 else 1
-
-
-def _expected(name: str, given: tuple[int, ...], shape: tuple[int, ...]) -> str:
-    """What is wrong with a shape, and which one is wanted."""
-    if len(shape) == 1:
-        wanted = f"{shape}, (1, {shape[0]}) or, with an output for each of the two classes, "
-        wanted += f"(2, {shape[0]})"
-    else:
-        wanted = f"{shape}: one row for each of the {shape[0]} classes, in sorted order"
-    is_turned = len(given) == 2 and given[::-1] in (shape, (1, *shape), (2, *shape))
-    remedy = "; transpose it" if is_turned else ""
-    return f"{name} has shape {given}; these data need {wanted}, like coef{remedy}"

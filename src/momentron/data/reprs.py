@@ -14,22 +14,16 @@ def call_of(thing: Any) -> str:
     """
     wanted = list(inspect.signature(type(thing)).parameters)
     try:
-        usual = vars(type(thing)())
+        usual = {key: words_of(value) for key, value in vars(type(thing)()).items()}
     except Exception:  # it has no defaults
         usual = {}
     words = []
     for name in wanted:
         key = next((key for key in (name, f"{name}_size") if key in vars(thing)), None)
-        if key is not None and (key not in usual or not _same(vars(thing)[key], usual[key])):
-            words.append(f"{name}={words_of(vars(thing)[key])}")
+        word = None if key is None else words_of(vars(thing)[key])
+        if word is not None and word != usual.get(str(key)):
+            words.append(f"{name}={word}")
     return f"{type(thing).__name__}({', '.join(words)})"
-
-
-def _same(a: Any, b: Any) -> bool:
-    try:
-        return bool(a is b or a == b)
-    except Exception:  # arrays have no one answer
-        return False
 
 
 def words_of(value: Any) -> str:

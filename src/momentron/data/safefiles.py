@@ -139,7 +139,12 @@ class Lock:
     def __enter__(self) -> None:
         while fcntl is not None and self._held is None:
             try:
-                file = open(self._file, "ab", buffering=0, opener=_open_lock)
+                file = open(
+                    self._file,
+                    "ab",
+                    buffering=0,
+                    opener=lambda path, _: os.open(path, _CREATE | _NO_LINKS | _READ, PRIVATE),
+                )
             except OSError as error:
                 raise InputError(f"{self._path} cannot be locked: {reason(error)}") from error
             try:
@@ -165,10 +170,6 @@ class Lock:
         finally:
             self._held.close()
             self._held = None
-
-
-def _open_lock(path: str, flags: int) -> int:
-    return os.open(path, _CREATE | _NO_LINKS | _READ, PRIVATE)
 
 
 def _create_beside(path: Path, mode: int) -> tuple[int, Path]:

@@ -31,12 +31,9 @@ class Marked:
                 "version that saved it"
             )
         for name in STATUSES & state.keys():
-            state[name] = _as_status(state[name])
+            held = state[name]
+            state[name] = list(map(Status, held)) if isinstance(held, list) else Status(held)
         self.__dict__.update(state)
-
-
-def _as_status(value: Any) -> Any:
-    return [Status(one) for one in value] if isinstance(value, list) else Status(value)
 
 
 def _version() -> str:

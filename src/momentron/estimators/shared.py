@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from momentron.api import fit, plan_fit
 from momentron.data.arguments import as_flag
-from momentron.data.exactness import row_parts
+from momentron.data.exactness.tensors import row_parts
 from momentron.data.saved_state import Marked
 from momentron.errors import InputError, NotSeparableWarning, short
 from momentron.fitting.fits import Fits

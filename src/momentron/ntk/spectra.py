@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.data.exactness import as_host, is_tensor
+from momentron.data.exactness.tensors import as_host, is_tensor
 from momentron.errors import InputError
 
 

@@ -20,33 +20,19 @@ Index = np.ndarray | slice
 class ColumnCache:
     """K[:, j] for the columns that were used last, as many as fit into the memory allowed.
 
-    Each is a row of one array, so that K[:, index] @ a is one product with BLAS for all columns
-    that are in it. The array is as long as the limit allows from the start: the system gives memory
-    to the rows that have been written to, and the first slots are filled first.
+    K has shape (n, n). `compute(rows, cols)` gives K[rows][:, cols] for index arrays or slices, to
+    be read only; by symmetry this gives columns, too. `max_bytes` is the memory for columns; 0
+    keeps none. If `is_single`, values are in single precision, products are summed in runs of RUN
+    columns, and these sums in double precision. `evaluations` counts the values of K that were
+    computed so far, and `hits` those that were found instead.
+
+    Each column is a row of one array, so that K[:, index] @ a is one product with BLAS for all
+    columns that are in it. The array is as long as the limit allows from the start: the system
+    gives memory to the rows that have been written to, and the first slots are filled first.
 
     Whatever ends a call on its way, Ctrl-C or a deadline, leaves it right: which column is in which
     slot is known to `_slot_of` alone, a column is entered there after its values are in the store,
     and struck out before another takes its slot.
-
-    Parameters
-    ----------
-    compute : callable
-        compute(rows, cols) = K[rows][:, cols]; rows and cols are index arrays or slices. What it
-        returns is read only. By symmetry this gives columns, too.
-    n : int
-        K has shape (n, n).
-    max_bytes : int
-        Memory for columns; 0 keeps none.
-    is_single : bool
-        Whether values are in single precision. Products then are summed in runs of RUN columns,
-        and these sums in double precision.
-
-    Attributes
-    ----------
-    evaluations : int
-        How many values of K were computed so far.
-    hits : int
-        How many were found instead.
     """
 
     def __init__(
@@ -91,14 +77,11 @@ class ColumnCache:
     @property
     def size(self) -> int:
         """How many columns are held."""
-        return self._held_columns().size
+        return int(np.count_nonzero(self._slot_of >= 0))
 
     def holds(self, index: np.ndarray) -> bool:
         """Whether all these columns are in memory."""
         return bool(np.all(self._slot_of[index] >= 0))
-
-    def _held_columns(self) -> np.ndarray:
-        return np.flatnonzero(self._slot_of >= 0)
 
     # --- products ----------------------------------------------------------------------------
 
@@ -221,19 +204,18 @@ class ColumnCache:
         """Free slots for as many columns as there can be, at most `count`."""
         if not self._store.size:
             self._store = np.empty((self._capacity, self.n), self._dtype)
-        missing = count - (self._store.shape[0] - self.size)
-        if missing > 0:
-            held = self._held_columns()
-            self._drop_oldest(held[self._last_use[held] < self._clock], missing)
+        self._drop_oldest(count - (self._store.shape[0] - self.size), self._clock)
         return self._free_slots()[:count]
 
     def _free_slots(self) -> np.ndarray:
         return np.setdiff1d(np.arange(self._store.shape[0]), self._slot_of)
 
-    def _drop_oldest(self, columns: np.ndarray, count: int) -> None:
-        """Drop those of the columns, at most `count`, whose last use is the longest ago."""
-        order = np.argsort(self._last_use[columns], kind="stable")
-        self._slot_of[columns[order[: max(0, count)]]] = -1
+    def _drop_oldest(self, count: int, before: int) -> None:
+        """Drop `count` columns, if as many were last used before then: the oldest uses first."""
+        if count > 0:
+            columns = np.flatnonzero((self._slot_of >= 0) & (self._last_use < before))
+            order = np.argsort(self._last_use[columns], kind="stable")
+            self._slot_of[columns[order[:count]]] = -1
 
     def resize(self, max_bytes: int) -> None:
         """Allow less memory: the least recently used columns go at once.
@@ -247,7 +229,7 @@ class ColumnCache:
             self._capacity = self._columns_in(max_bytes)
             if self._store.shape[0] <= self._capacity:
                 return
-            self._drop_oldest(self._held_columns(), self.size - self._capacity)
+            self._drop_oldest(self.size - self._capacity, self._clock + 1)
             outside = np.flatnonzero(self._slot_of >= self._capacity)
             for column, slot in zip(outside, self._free_slots(), strict=False):
                 self._store[slot] = self._store[self._slot_of[column]]
@@ -259,19 +241,9 @@ class ColumnCache:
 class SquareStore:
     """K[W][:, W] for the last set W that was asked for; the next one is built from it.
 
-    Whatever ends a call on its way leaves the last set as it was.
-
-    Parameters
-    ----------
-    compute : callable
-        compute(rows, cols) = K[rows][:, cols] in float64, for index arrays.
-    n : int
-        K has shape (n, n).
-
-    Attributes
-    ----------
-    evaluations : int
-        How many values of K were computed so far.
+    K has shape (n, n), and `compute(rows, cols)` gives K[rows][:, cols] in float64 for index
+    arrays; `evaluations` counts the values that it has computed. Whatever ends a call on its way
+    leaves the last set as it was.
     """
 
     def __init__(self, compute: Callable[[np.ndarray, np.ndarray], np.ndarray], n: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from momentron.arithmetic.clock import require_time
-from momentron.data.exactness import as_exact
+from momentron.data.exactness.conversion import as_exact
 from momentron.errors import InputError, short
 from momentron.rows.dense import DenseOperator
 from momentron.rows.operator import row_blocks

@@ -19,7 +19,7 @@ from momentron.rows.operator import Operator, nonzero_rows, row_blocks
 
 if TYPE_CHECKING:
     from momentron.rows.kernels import BoundKernel
-    from momentron.rows.kernels.single import SingleScores
+    from momentron.rows.kernels.pairwise import SingleScores
 
 MANY_ROWS = 1000  # from which single precision saves more than it costs
 
@@ -32,17 +32,10 @@ class KernelOperator(Operator):
     scores and norms cost nothing; only what brings in new rows costs kernel values, n a row. w[2]
     bounds the error of scores that rest on single precision, and is zero elsewhere.
 
-    Parameters
-    ----------
-    kernel : BoundKernel
-    cache_bytes : int
-        Memory for columns of K. A matrix that was passed as such is used where it is.
-
-    Notes
-    -----
-    Rounding makes scores drift from coefficients, so the certificate calls `recomputed` first, and
-    its bounds are for scores so computed. Values of K may be wrong by ε √(K_ii K_jj), which is why
-    errors are measured by `magnitude`, Σ_j √K_jj |a_j|, and not by ‖w‖.
+    `cache_bytes` is the memory for columns of K; a matrix that was passed as such is used where it
+    is. Rounding makes scores drift from coefficients, so the certificate calls `recomputed` first,
+    and its bounds are for scores so computed. Values of K may be wrong by ε √(K_ii K_jj), which is
+    why errors are measured by `magnitude`, Σ_j √K_jj |a_j|, and not by ‖w‖.
     """
 
     has_coefficient_per_row = True

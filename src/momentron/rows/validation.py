@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_array, column_or_1d
 
 from momentron.arithmetic.environment import standard_arithmetic
-from momentron.data.exactness import as_exact, as_host, is_tensor
+from momentron.data.exactness.conversion import as_exact
+from momentron.data.exactness.tensors import as_host, is_tensor
 from momentron.errors import InputError, one_line, short
 from momentron.rows import ComputedRows, Operator, as_operator
 from momentron.rows.computed import require_shape
@@ -181,14 +182,7 @@ def _require_finite(X: Any, first: int = 0) -> None:
 
 def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     """(classes, codes): the labels in sorted order, and the place of each row's label there."""
-    y = clean_targets(y, n_rows, are_classes=False)
-    pair = _two_numbers(y)
-    if pair is not None:
-        low, high = pair[0].tolist()
-        if low % 1 == high % 1 == 0:  # whole numbers, and finite ones
-            return pair
-    _require_classes(y)
-    classes, codes = sorted_labels(y)
+    classes, codes = sorted_labels(clean_targets(y, n_rows))
     if classes.size < 2:
         raise InputError(
             f"y has {classes.size} class; max_margin needs at least 2: pass rows of two or more"
@@ -198,9 +192,11 @@ def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 def sorted_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(the different labels in order, the place of each label there)."""
-    pair = _two_numbers(y)
-    if pair is not None:
-        return pair
+    if y.dtype.kind in "biuf" and y.size:  # two numbers need no sorting
+        low, high = y.min(), y.max()
+        is_high = y == high
+        if low != high and (is_high | (y == low)).all():
+            return np.array([low, high]), is_high.astype(np.intp)
     try:
         labels, codes = np.unique(y, return_inverse=True)
     except TypeError:
@@ -208,16 +204,6 @@ def sorted_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             "y mixes labels that have no order, such as text and numbers; pass only strings"
         ) from None
     return labels, codes.ravel()
-
-
-def _two_numbers(y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """The same where labels are two numbers, which need no sorting; else None."""
-    if y.dtype.kind not in "biuf":
-        return None
-    low, high = y.min(), y.max()
-    is_high = y == high
-    is_pair = low != high and (is_high | (y == low)).all()
-    return (np.array([low, high]), is_high.astype(np.intp)) if is_pair else None
 
 
 def _require_distinct(given: Any, y: np.ndarray) -> None:

@@ -77,29 +77,22 @@ def weighed(data: TrainingData, class_weight: Any, *, is_square: bool = False) -
                 f"weights; it must be {WANTED_WEIGHT}"
             )
         weights = product
-    if not (weights > 0.0).all():
-        data, weights = _kept(data, np.flatnonzero(weights > 0.0), weights, is_square)
-    return replace(data, weights=None if (weights == 1.0).all() else weights)
-
-
-def _kept(
-    data: TrainingData, kept: np.ndarray, weights: np.ndarray, is_square: bool
-) -> tuple[TrainingData, np.ndarray]:
-    """(the data of the rows that count, their weights); classes without any are left out."""
-    present = np.unique(data.codes[kept])
-    if present.size < 2:
-        raise InputError(
-            f"only {present.size} class has rows with a positive weight; max_margin needs at "
-            "least 2"
+    kept = np.flatnonzero(weights > 0.0)
+    if kept.size < weights.size:
+        present = np.unique(data.codes[kept])  # classes without any rows are left out
+        if present.size < 2:
+            raise InputError(
+                f"only {present.size} class has rows with a positive weight; max_margin needs at "
+                "least 2"
+            )
+        X = data.X[kept]
+        data = TrainingData(
+            X=X[:, kept] if is_square else X,
+            classes=data.classes[present],
+            codes=np.searchsorted(present, data.codes[kept]),
+            sample_weight=None if data.sample_weight is None else data.sample_weight[kept],
+            kept=kept,
+            n_given=data.codes.size,
         )
-    X = data.X[kept]
-    own = None if data.sample_weight is None else data.sample_weight[kept]
-    some = TrainingData(
-        X=X[:, kept] if is_square else X,
-        classes=data.classes[present],
-        codes=np.searchsorted(present, data.codes[kept]),
-        sample_weight=own,
-        kept=kept,
-        n_given=data.codes.size,
-    )
-    return some, weights[kept]
+        weights = weights[kept]
+    return replace(data, weights=None if (weights == 1.0).all() else weights)

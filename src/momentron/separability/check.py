@@ -14,7 +14,7 @@ from momentron.arithmetic.clock import OutOfTime, deadline, until
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.threads import one_thread
 from momentron.data.arguments import as_flag, as_number
-from momentron.data.exactness import READINGS, is_rounded, require_reading
+from momentron.data.exactness.decimals import READINGS, is_rounded, require_reading
 from momentron.errors import InputError, short
 from momentron.separability.basis import (
     ExactWeights,

@@ -14,7 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
-from momentron.data.exactness import as_exact, require_reading
+from momentron.data.exactness.conversion import as_exact
+from momentron.data.exactness.decimals import require_reading
 from momentron.errors import InputError, one_line, short
 from momentron.rows.validation import clean_matrix, clean_targets
 from momentron.separability.exact_rows import ExactRows, Numbers

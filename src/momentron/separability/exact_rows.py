@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
-from momentron.data.exactness import shortest_decimals
+from momentron.data.exactness.decimals import shortest_decimals
 from momentron.solvers.rational.systems import PRIME, Vector
 
 PIECE = 1 << 19  # entries that are multiplied at a time

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from momentron.arithmetic.clock import time_left, until
-from momentron.data.exactness import as_exact
+from momentron.data.exactness.conversion import as_exact
 from momentron.errors import InputError
 from momentron.rows.validation import clean_matrix
 from momentron.separability.check import check_separability, seconds_of

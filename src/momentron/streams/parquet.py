@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.data.exactness import as_exact
+from momentron.data.exactness.conversion import as_exact
 from momentron.data.files import FeatureColumns
 from momentron.data.files._common import LABEL_NAMES, naming, position, require_file
 from momentron.errors import InputError, short

@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
-from momentron.data.exactness import as_exact, as_host, is_tensor
-from momentron.data.exactness.tensors import host_itemsize, is_dense
+from momentron.data.exactness.conversion import as_exact
+from momentron.data.exactness.tensors import as_host, host_itemsize, is_dense, is_tensor
 from momentron.data.files._common import labels as as_labels
 from momentron.data.files._common import naming, position, require_file
 from momentron.data.files.svmlight import parse_svmlight

@@ -18,7 +18,7 @@ def read_table(
     X: Any, y: Any, *, decimals: str = "binary", left_out: Sequence[int] = (), rows: Any = None
 ) -> Table:
     """Some rows of X, by default all, and y; refused unless float64 holds every entry exactly."""
-    from momentron.data.exactness import as_exact  # needs scipy
+    from momentron.data.exactness.conversion import as_exact  # needs scipy
 
     X = as_exact(X, decimals)
     X = X.tocsr() if hasattr(X, "tocsr") else X
@@ -27,7 +27,7 @@ def read_table(
 
 def label_texts(y: Any) -> list[str]:
     """The labels as text: 3, 3.0 and "3" are the same, and no others are."""
-    from momentron.data.exactness import as_host, is_tensor  # needs scipy
+    from momentron.data.exactness.tensors import as_host, is_tensor  # needs scipy
 
     if is_tensor(y):
         y = as_host(y)

@@ -61,15 +61,8 @@ def is_rounded(values: np.ndarray) -> np.ndarray:
 
 
 def shortest_decimals(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(m, e): integers with m·10^e the shortest decimal of each value, and no e below need.
+    """(m, e): integers with m·10^e the shortest decimal of each finite value, no e below need.
 
-    Parameters
-    ----------
-    values : ndarray of float64, shape (n,)
-        Finite.
-
-    Notes
-    -----
     Up to 15 digits a division shows the decimal: m / 10^p, both exact floats, is rounded once. With
     16 or 17 digits |v|·10^p is needed to the last bit, as an unevaluated sum of two floats (Dekker
     1971). What is too large, too small or too close to call is printed.
@@ -199,14 +192,7 @@ def may_change(content: bytes) -> bool:
 
 
 def first_changed(texts: Sequence[str], values: np.ndarray) -> int | None:
-    """The place of the first text that its value does not keep, if there is one.
-
-    Parameters
-    ----------
-    texts : sequence of str
-    values : ndarray of shape (len(texts),)
-        What the texts were read as, in float64.
-    """
+    """The place of the first text that its value, read from it in float64, does not keep."""
     for i, (text, value) in enumerate(zip(texts, values.tolist(), strict=True)):
         if len(text) <= SAFE_DIGITS and abs(value) > _SUBNORMAL:
             continue

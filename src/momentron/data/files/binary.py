@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentron.data.exactness import as_exact
+from momentron.data.exactness.conversion import as_exact
 from momentron.data.files._common import (
     DataFile,
     FeatureColumns,

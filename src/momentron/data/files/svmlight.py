@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.data.exactness import describe_change, first_changed, may_change
+from momentron.data.exactness.decimals import describe_change, first_changed, may_change
 from momentron.data.files._common import DataFile, TableOptions, is_number, labels
 from momentron.errors import InputError, one_line
 
@@ -25,13 +25,8 @@ def read_svmlight(text: str, options: TableOptions) -> DataFile:
 def parse_svmlight(text: bytes, line: int = 1, **options: Any) -> tuple[Any, np.ndarray]:
     """Return (X, y) as scikit-learn reads them, or raise for the first number that is not kept.
 
-    Parameters
-    ----------
-    text : bytes
-    line : int
-        The number of its first line, for the message.
-    **options
-        Passed to `sklearn.datasets.load_svmlight_file`.
+    `line` is the number of the first line, for the message; the options are those of
+    `sklearn.datasets.load_svmlight_file`.
     """
     from sklearn.datasets import load_svmlight_file
 

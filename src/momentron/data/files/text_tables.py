@@ -12,7 +12,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from momentron.data.exactness import describe_change, first_changed, may_change
+from momentron.data.exactness.decimals import describe_change, first_changed, may_change
 from momentron.data.files._common import (
     COMMA_NUMBER,
     LABEL_NAMES,
@@ -203,6 +203,7 @@ def _is_text(cell: str) -> bool:
 # --- cells --------------------------------------------------------------------------------------
 
 TRUTH = {"true": 1.0, "false": 0.0, "t": 1.0, "f": 0.0}
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 LONG = 16  # characters from which a decimal may not be the shortest of its float
 
 
@@ -312,14 +313,9 @@ def _decimal_mark(table: Table, columns: list[Column]) -> str:
         raise InputError(
             f"{where}, and {counted(points, 'cell')} with a decimal point; say --decimal , or ."
         )
-    if all(_may_be_thousands(cell) for found in commas.values() for cell in found):
+    if all(THOUSANDS.fullmatch(cell) for found in commas.values() for cell in found):
         raise InputError(f"{where}, decimals or thousands; say --decimal , or remove the commas")
     return ","
-
-
-def _may_be_thousands(cell: str) -> bool:
-    before, _, after = cell.lstrip("+-").partition(",")
-    return len(after) == 3 and 1 <= len(before) <= 3 and not before.startswith("0")
 
 
 def _as_values(

@@ -11,7 +11,7 @@ from momentron.certificate import read_only
 from momentron.errors import InputError
 
 if TYPE_CHECKING:
-    from momentron.rows.kernels.single import SingleScores
+    from momentron.rows.kernels.pairwise import SingleScores
 
 Index = np.ndarray | slice  # some of the rows: their numbers, or a run of them
 
@@ -114,12 +114,7 @@ class BoundKernel(ABC):
 class BoundValues(BoundKernel):
     """Values that somebody else computes: a matrix of them, or a function of the user's.
 
-    Parameters
-    ----------
-    block, cross : callable
-        Like the methods of these names.
-    matrix : ndarray of shape (n, n), optional
-        All of K: held, not copied.
+    `block` and `cross` are like the methods of these names; `matrix`, all of K, is not copied.
     """
 
     is_semidefinite = False

@@ -126,11 +126,9 @@ def _entry_variance(X: Any, sample_weight: np.ndarray | None) -> float:
     if sp.issparse(X):
         squares = float(shares @ squared_row_norms(X))
         return max(0.0, squares / size - mean**2)
-    squares, parts = 0.0, row_blocks(n, d)
-    buffer = np.empty((parts[0].stop, d))  # new memory for each block would take longer
-    for part in parts:
-        offsets = buffer[: part.stop - part.start]
-        np.subtract(X[part], mean, out=offsets, dtype=np.float64)
+    squares = 0.0
+    for part in row_blocks(n, d):
+        offsets = np.subtract(X[part], mean, dtype=np.float64)
         squares += float(shares[part] @ squared_row_norms(offsets))
     return squares / size
 

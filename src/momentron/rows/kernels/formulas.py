@@ -31,10 +31,7 @@ DIFFERENCES = 1 << 27  # of coordinates in a tile: a tenth of a second
 LARGE_ERROR = 1e-9  # from which its differences are squared one by one
 SMALL_ERROR = 1e-12  # a Gaussian kernel's error up to which its points may lie where they are
 LARGEST_SINGLE_ERROR = 0.01  # beyond it, values in single precision tell too little
-SMALLEST, LARGEST = (
-    1e-10,
-    1e15,
-)  # a diagonal between which single precision neither over- nor underflows
+SMALLEST, LARGEST = 1e-10, 1e15  # a diagonal between them: single precision loses nothing
 
 
 def require_positive_gamma(gamma: Any) -> None:
@@ -108,7 +105,13 @@ class PolynomialKernel(PairwiseKernel):
     def _of_products(self, values: np.ndarray, factor: float) -> None:
         values *= values.dtype.type(factor)
         values += values.dtype.type(self.coef0)
-        _raise_to(values, self.degree)
+        square, remaining = values.copy(), self.degree - 1
+        while remaining:  # by repeated squaring: no more roundings than degree − 1
+            if remaining % 2:
+                values *= square
+            remaining //= 2
+            if remaining:
+                square *= square
 
     def single_weights(self, points: Points) -> tuple[np.ndarray, bool] | None:
         """An absolute error, as in double precision: γ_{p(k+4)} √(K_ii K_jj), with u = 2⁻²⁴.
@@ -133,20 +136,6 @@ class PolynomialKernel(PairwiseKernel):
         diagonal = points.squares.copy()
         self._of_products(diagonal, self.gamma)
         return diagonal
-
-
-def _raise_to(values: np.ndarray, power: int) -> None:
-    """values^power in place, by repeated squaring: no more roundings than power − 1."""
-    if power == 1:
-        return
-    square = values.copy()
-    remaining = power - 1
-    while remaining:
-        if remaining % 2:
-            values *= square
-        remaining //= 2
-        if remaining:
-            square *= square
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from scipy.linalg import eigh
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, up
 from momentron.arithmetic.squares import factor_in_place, strips_of
 from momentron.certificate import read_only
-from momentron.data.exactness import as_exact
+from momentron.data.exactness.conversion import as_exact
 from momentron.errors import InputError, InputTypeError, one_line
 from momentron.rows.kernels.bound import (
     BoundKernel,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.data.exactness import shortest_decimals
+from momentron.data.exactness.decimals import shortest_decimals
 from momentron.errors import InputError, one_line, short
 from momentron.separability.designs.design import Design
 from momentron.separability.designs.spelling import Spelling
