@@ -92,11 +92,11 @@ def test_csv(write, text, target, y, names):
         ("1,2,0\n3,1e999,1\n", "line 2, column '1': '1e999' is not finite"),
         (
             "1,2,0\n3,tall,1\n",
-            "line 2, column '1' (position 1): 'tall' is not a number; the other cell of",
+            "line 2, column '1' (position 1): 'tall' is not a number, like 1 of the 2 cells of",
         ),
         (
             "1,2,0\n3,1_0,1\n",
-            "line 2, column '1' (position 1): '1_0' is not a number; the other cell of",
+            "line 2, column '1' (position 1): '1_0' is not a number, like 1 of the 2 cells of",
         ),
         ("1,2,0\n3,4\n", "line 2: 2 columns where the first line has 3"),
         ("a,b,y\n1,2,0,9\n1,2,0,9\n", "line 2: 4 columns where the first line has 3"),
@@ -259,7 +259,7 @@ def test_parquet(write):
     assert data.y.tolist() == ["x", "y"]
     assert (data.feature_names, data.columns.target) == (["a", "b"], "label")
     assert "by column: a 1 (the first in row 1)" in refused(parquet(a=[1, None], y=[0, 1]))
-    assert "column 'a' (position 0): 'p' is not a number; nor is the other cell" in refused(
+    assert "column 'a' (position 0): 'p' is not a number, like 2 of the 2 cells" in refused(
         parquet(a=["p", "q"], y=[0, 1])
     )
     assert "by column: y 1 (the first in row 0)" in refused(parquet(a=[1, 2], y=[None, 1]))

@@ -310,7 +310,7 @@ def test_bad_rows():
     X = np.array([[1e200, 0.0], [0.0, 1e-3]])
     with pytest.raises(InputError, match="gives inf for a pair of rows"):
         as_kernel("poly", gamma=1.0, X=X).bind(X)
-    with pytest.raises(InputError, match=r"shape \(3,\)"):
+    with pytest.raises(InputError, match=r"shape=\(3,\)"):
         as_kernel("rbf", X=np.ones(3))
     with pytest.raises(InputError, match=r"have 3 features.*with 2"):
         LinearKernel().bind(X / 1e200).cross(np.ones((1, 3)))

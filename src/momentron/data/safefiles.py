@@ -48,14 +48,9 @@ def require_regular(found: os.stat_result, path: Pathname) -> None:
 
 
 def open_regular(path: Pathname, *, follow_links: bool = True) -> IO[bytes]:
-    """A regular file, open for reading.
+    """A regular file, open for reading; OSError if it cannot be opened.
 
-    Raises
-    ------
-    InputError
-        If it is a pipe, a device or a folder; or a link, where links are not followed.
-    OSError
-        If it cannot be opened.
+    InputError if it is a pipe, a device or a folder; or a link, where links are not followed.
     """
     if not follow_links and Path(path).is_symlink():
         raise InputError(f"{path} is a link; name the file that it points to")
@@ -96,10 +91,7 @@ def write_atomically(
 ) -> None:
     """Replace the file by one with this content, or with what a function writes to a stream.
 
-    Raises
-    ------
-    OSError
-        If it cannot be written; the old file is then as it was, and nothing else is left.
+    OSError if it cannot be written; the old file is then as it was, and nothing else is left.
     """
     path = Path(path)
     descriptor, temporary = _create_beside(path, mode)
@@ -120,13 +112,8 @@ def write_atomically(
 class Lock:
     """One process at a time works on a file; used as a context manager.
 
-    The system frees the lock of a process that died. Where the file system has no locks, nothing is
-    locked.
-
-    Parameters
-    ----------
-    path : path
-        The file that is worked on. A hidden, empty file next to it is locked, and then removed.
+    A hidden, empty file next to it is locked, and then removed. The system frees the lock of a
+    process that died. Where the file system has no locks, nothing is locked.
     """
 
     def __init__(self, path: Pathname) -> None:
@@ -139,12 +126,8 @@ class Lock:
     def __enter__(self) -> None:
         while fcntl is not None and self._held is None:
             try:
-                file = open(
-                    self._file,
-                    "ab",
-                    buffering=0,
-                    opener=lambda path, _: os.open(path, _CREATE | _NO_LINKS | _READ, PRIVATE),
-                )
+                descriptor = os.open(self._file, _CREATE | _NO_LINKS | _READ, PRIVATE)
+                file = os.fdopen(descriptor, "ab", buffering=0)
             except OSError as error:
                 raise InputError(f"{self._path} cannot be locked: {reason(error)}") from error
             try:
@@ -174,9 +157,5 @@ class Lock:
 
 def _create_beside(path: Path, mode: int) -> tuple[int, Path]:
     """A new, empty file of a random name in the folder of a path."""
-    while True:
-        temporary = path.absolute().with_name(f".momentron-{secrets.token_hex(8)}.part")
-        try:
-            return os.open(temporary, _CREATE | _NO_LINKS | os.O_EXCL, mode), temporary
-        except FileExistsError:
-            continue
+    temporary = path.absolute().with_name(f".momentron-{secrets.token_hex(8)}.part")
+    return os.open(temporary, _CREATE | _NO_LINKS | os.O_EXCL, mode), temporary

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_array, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.data.exactness.conversion import as_exact
@@ -123,13 +123,6 @@ def as_matrix(X: Any) -> Any:
     if not (is_plain and X.shape[0] > 0 and X.shape[1] > 0):  # else there is nothing to convert
         X = as_exact(X)
         _require_shape(X)
-        X = check_array(
-            X,
-            accept_sparse=("csr", "csc"),
-            dtype=(np.float64, np.float32),
-            ensure_all_finite=False,
-            input_name="X",
-        )
     if sp.issparse(X):
         return X
     if min(X.strides) < 0 or (X.size and min(X.strides) != X.itemsize):

@@ -20,7 +20,7 @@ from momentron.data.files._common import (
     position,
     some,
 )
-from momentron.errors import InputError, one_line, short
+from momentron.errors import InputError, counted, one_line, short
 
 ID_NAMES = frozenset({"id", "index", "row", "rownames", "row_names", "rowid", "unnamed: 0"})
 
@@ -170,8 +170,8 @@ class Table:
             remedy = "--decimal , for decimal commas"
         raise InputError(
             f"{self.place_word} {self.rows[words[0]]}, column {short(name)} (position "
-            f"{place}): {one_line(repr(cell), 40)} is not a number; "
-            f"{_others(len(words), n_present)}; {remedy}, or --drop {one_line(name, 40)}"
+            f"{place}): {one_line(repr(cell), 40)} is not a number, like {len(words)} of the "
+            f"{counted(n_present, 'cell')} of this column; {remedy}, or --drop {one_line(name, 40)}"
         )
 
     def rows_kept(
@@ -227,19 +227,6 @@ def _is_missing(column: Column) -> NDArray[np.bool_]:
 
 def _present(column: Column) -> Column:
     return column[~_is_missing(column)]
-
-
-def _others(words: int, n_present: int) -> str:
-    """How many of the other cells of a column are not numbers either."""
-    rest = n_present - 1
-    others, verb = ("the other cell", "is") if rest == 1 else (f"the other {rest} cells", "are")
-    if not rest:
-        return "it is the only cell of this column"
-    if words == 1:
-        return f"{others} of this column {verb}"
-    if words == n_present:
-        return f"nor {verb} {others} of this column"
-    return f"nor are {words - 1} more of the {n_present} cells of this column"
 
 
 def _labels(column: Column) -> NDArray[Any]:

@@ -18,8 +18,7 @@ import scipy.sparse as sp
 from momentron.arithmetic.rounding import SINGLE_ROUNDOFF, gamma
 from momentron.arithmetic.threads import WORTH_FILLING, in_threads, shares_of
 from momentron.certificate import read_only
-from momentron.data.exactness.conversion import as_exact
-from momentron.errors import InputError, short
+from momentron.errors import short
 from momentron.rows.column_cache import RUN, ColumnCache
 from momentron.rows.kernels.bound import (
     BoundKernel,
@@ -29,6 +28,7 @@ from momentron.rows.kernels.bound import (
     require_finite_values,
 )
 from momentron.rows.operator import read_only_rows, row_blocks, squared_row_norms
+from momentron.rows.validation import as_matrix
 
 TILE_SIDE = 512  # the shorter side of a tile: long enough for a matrix product
 FEW_ROWS = 4
@@ -45,14 +45,8 @@ MOST_USED = 0.95  # the share of features beyond which leaving out the others do
 
 def as_rows(X: Any) -> Any:
     """X as a 2-D array or canonical CSR matrix of floats: itself, if it is one."""
-    X = as_exact(X)
-    X = X.tocsr() if sp.issparse(X) else X
-    if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
-        raise InputError(
-            f"X has shape {X.shape}; a kernel by name needs a 2-D array of at least one row and "
-            "one column"
-        )
-    return X
+    X = as_matrix(X)
+    return X.tocsr() if sp.issparse(X) else X
 
 
 def pieces(index: Index, n: int, size: int) -> Iterator[tuple[slice, Index]]:
