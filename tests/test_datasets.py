@@ -244,7 +244,7 @@ def test_bundled_sets_and_their_selection():
     ("arguments", "message"),
     [
         ({"name": "minst"}, r"unknown data set 'minst'; known: digits,.*mnist"),
-        ({"name": "iris", "classes": (0, 9)}, "classes has 9; the labels of 'iris' are 0, 1, 2"),
+        ({"name": "iris", "classes": (0, 9)}, "iris has no label 9; its labels: 0, 1, 2"),
         ({"name": "iris", "classes": (1,)}, "at least 2"),
         ({"name": "iris", "subset": 0}, "subset=0 must be an integer"),
         ({"name": "iris", "dtype": "int8"}, "float64 or float32"),

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from momentron.data.arguments import as_count
-from momentron.data.files._common import unpacked
+from momentron.data.files._common import chosen_labels, naming, unpacked
 from momentron.data.files.binary import array_of
 from momentron.data.files.svmlight import parse_svmlight
 from momentron.data.safefiles import cache_dir, write_atomically
 from momentron.datasets.synthetic import check_dtype
-from momentron.errors import InputError, counted, one_line, short
+from momentron.errors import InputError, one_line, short
 
 ENVIRONMENT = "MOMENTRON_DATA"
 
@@ -253,7 +253,10 @@ def load(
         as_count("subset", subset)
     raw = _read_bundled(name) if name in _BUNDLED else _read_files(name, data_dir, download)
     labels = raw.y.astype(np.int64)
-    kept = _labels_kept(name, labels, raw.names, classes)
+    kept = np.unique(labels).tolist()
+    if classes is not None:
+        with naming(name):
+            kept = chosen_labels(kept, classes, raw.names)
     rows = np.flatnonzero(np.isin(labels, kept))
     if subset is not None and subset < len(rows):
         rows = rows[np.arange(subset) * len(rows) // subset]
@@ -351,23 +354,3 @@ def _find(source: _Set, places: list[Path]) -> list[Path] | None:
         if len(paths) == len(found):
             return paths
     return None
-
-
-def _labels_kept(
-    name: str, y: NDArray[Any], names: dict[int, str], classes: Sequence[Any] | None
-) -> list[int]:
-    """Return the sorted labels that `classes` names, by value or by class name."""
-    present = np.unique(y).tolist()
-    if classes is None:
-        return present
-    kept = set()
-    for wanted in [classes] if isinstance(classes, str) else classes:
-        is_name = isinstance(wanted, str)
-        found = [n for n in present if wanted == (names.get(n, str(n)) if is_name else n)]
-        if not found:
-            listed = ", ".join(map(str, present))
-            raise InputError(f"classes has {short(wanted)}; the labels of {name!r} are {listed}")
-        kept.add(found[0])
-    if len(kept) < 2:
-        raise InputError(f"classes has {counted(len(kept), 'distinct label')}; give at least 2")
-    return sorted(kept)

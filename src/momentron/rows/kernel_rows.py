@@ -79,7 +79,7 @@ class KernelOperator(Operator):
     @property
     def evaluations(self) -> int:  # type: ignore[override]
         """How many kernel values were computed so far, those for the diagonal included."""
-        rough = 0 if self._single is None else self._single.evaluations
+        rough = 0 if self._single is None else self._single.columns.evaluations
         other = self._square.evaluations + self.kernel.diagonal_evaluations
         return self._cache.evaluations + rough + other
 

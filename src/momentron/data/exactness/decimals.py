@@ -97,7 +97,13 @@ def _up_to_fifteen(size: np.ndarray) -> Attempt:
     tens = _TENS[places]
     whole = np.rint(np.where(usable, size, 0.0) * tens)
     found = usable & (whole <= SAFE) & (whole / tens == size)
-    return *_without_zeros(whole.astype(np.int64), -places, found), found
+    digits, powers = whole.astype(np.int64), -places
+    for zeros in (8, 4, 2, 1):  # factors of ten move from m to 10^e
+        ends = np.flatnonzero(found)
+        ends = ends[digits[ends] % 10**zeros == 0]
+        digits[ends] //= 10**zeros
+        powers[ends] += zeros
+    return digits, powers, found
 
 
 def _sixteen_or_more(size: np.ndarray) -> Attempt:
@@ -130,18 +136,6 @@ def _printed(size: np.ndarray) -> Attempt:
         whole[i] = int(digits)
         powers[i] = int(power or 0) + len(before) - len(digits)
     return whole, powers, np.ones(size.size, bool)
-
-
-def _without_zeros(
-    whole: np.ndarray, powers: np.ndarray, wanted: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """(m, e) with factors of ten moved from m to 10^e, where wanted."""
-    for zeros in (8, 4, 2, 1):
-        ends = np.flatnonzero(wanted)
-        ends = ends[whole[ends] % 10**zeros == 0]
-        whole[ends] //= 10**zeros
-        powers[ends] += zeros
-    return whole, powers
 
 
 _TENS = np.array([10.0**k for k in range(MOST_PLACES + 1)])

@@ -239,6 +239,21 @@ def exact_key(label: Any) -> Any:
     return Decimal(text) if is_number(text) and np.isfinite(float(text)) else text
 
 
+def chosen_labels(present: list[Any], classes: Any, names: Mapping[Any, str] | None = None) -> list:
+    """The labels, two at least, that a user chooses by their values or names."""
+    by_key = {exact_key(label): label for label in present}
+    by_key |= {name: label for label, name in (names or {}).items() if label in present}
+    chosen = {}
+    for wanted in [classes] if isinstance(classes, str) else classes:
+        if exact_key(wanted) not in by_key:
+            raise InputError(f"has no label {short(wanted)}; its labels: {some(present)}")
+        label = by_key[exact_key(wanted)]
+        chosen[label] = True
+    if len(chosen) < 2:
+        raise InputError(f"would keep {len(chosen)} class; give at least 2 of: {some(present)}")
+    return sorted(chosen)
+
+
 def some(names: Sequence[Any], limit: int = 12, width: int = 160) -> str:
     """Return the first few names, and how many there are."""
     listed: list[str] = []

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
 from momentron.data.exactness.conversion import as_exact
 from momentron.data.files._common import (
@@ -70,7 +71,10 @@ def read_npz(content: bytes, options: TableOptions) -> DataFile:
     if "X" in found:
         X = _finite(found["X"])
     else:
-        X = _csr(*(found[part] for part in CSR_PARTS))
+        *parts, shape = (found[part] for part in CSR_PARTS)
+        X = exact(csr_matrix(tuple(parts), shape=tuple(map(int, shape)))).astype(np.float64)
+        if not np.isfinite(X.data).all():
+            raise InputError("has a missing or infinite value in X_data; remove that row")
     y = labels(found["y"]) if "y" in found else NO_LABELS
     if "y" in found and y.shape != (X.shape[0],):
         raise InputError(
@@ -86,17 +90,6 @@ def read_npz(content: bytes, options: TableOptions) -> DataFile:
         X = X[:, match_columns(columns.features, names)]
         ignored = [name for name in names if name not in columns.features]
     return DataFile(X, y, columns.features, columns=columns, ignored=ignored)
-
-
-def _csr(data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
-    from scipy.sparse import csr_matrix
-
-    rows, columns = (int(size) for size in shape)
-    X = csr_matrix((data, indices, indptr), shape=(rows, columns))
-    X = exact(X).astype(np.float64)
-    if not np.isfinite(X.data).all():
-        raise InputError("has a missing or infinite value in X_data; remove that row")
-    return X
 
 
 def read_parquet(content: bytes, options: TableOptions) -> DataFile:

@@ -23,7 +23,7 @@ from momentron.data.files._common import (
     FeatureColumns,
     TableOptions,
     Target,
-    exact_key,
+    chosen_labels,
     naming,
     require_file,
     some,
@@ -33,7 +33,7 @@ from momentron.data.files.binary import array_of, exact, read_npy, read_npz, rea
 from momentron.data.files.columns import Table
 from momentron.data.files.svmlight import read_svmlight
 from momentron.data.files.text_tables import read_table, text_of
-from momentron.errors import InputError, one_line, short
+from momentron.errors import InputError, one_line
 
 BINARY = {".npy": read_npy, ".npz": read_npz, ".parquet": read_parquet}
 TABLES = {".csv": ",", ".tsv": "\t", ".txt": None}  # and their usual delimiters
@@ -173,19 +173,7 @@ def restrict(data: DataFile, classes: Sequence[Any]) -> DataFile:
     """Keep the rows of the classes named."""
     if np.ndim(data.y) != 1:
         raise InputError("has counts, not labels; leave --classes out")
-    present = np.unique(data.y)
-    by_key = {exact_key(label): label for label in present}
-    wanted = {
-        exact_key(label): label for label in ([classes] if isinstance(classes, str) else classes)
-    }
-    for key, label in wanted.items():
-        if key not in by_key:
-            raise InputError(f"has no label {short(label)}; its labels: {some(present.tolist())}")
-    if len(wanted) < 2:
-        raise InputError(
-            f"would keep {len(wanted)} class; give at least 2 of: {some(present.tolist())}"
-        )
-    keep = np.isin(data.y, [by_key[key] for key in wanted])
+    keep = np.isin(data.y, chosen_labels(np.unique(data.y).tolist(), classes))
     names, weights = data.row_names, data.weights
     return replace(
         data,

@@ -240,19 +240,18 @@ class BoundPairwise(BoundKernel):
 
         def fill(tile: tuple[tuple[slice, Any], tuple[slice, Any]]) -> None:
             (across, some_cols), (along, some_rows) = tile
-            squares = left.squares[some_rows], right.squares[some_cols]
-            tile_out = out[along, across]
+            given = left.squares[some_rows], right.squares[some_cols], out[along, across]
             if single is not None:
                 A, B = single.rows(some_rows), single.rows(some_cols)
                 with np.errstate(under="ignore"):
-                    self.kernel.fill(A, B, *squares, tile_out, single.scale)
+                    self.kernel.fill(A, B, *given, single.scale)
                 return
             A = left.take(some_rows, as_dense=dense_left)
             B = right.take(some_cols, as_dense=dense_right)
             with np.errstate(over="ignore", invalid="ignore"):
-                self.kernel.fill(A, B, *squares, tile_out)
-                if not self.kernel.is_bounded:
-                    require_finite_values(tile_out, repr(self.kernel))
+                self.kernel.fill(A, B, *given)
+            if not self.kernel.is_bounded:
+                require_finite_values(out[along, across], repr(self.kernel))
 
         parts = product(pieces(cols, right.n, width), pieces(rows, left.n, height))
         in_threads(fill, list(parts))
@@ -283,7 +282,7 @@ class SingleScores:
         self._held: np.ndarray | None = None  # the rows, once they are kept in single precision
         rows_bytes = 4 * bound.points.n * bound.points.d
         self._taken = rows_bytes if 4 * rows_bytes <= max_bytes else 0
-        self._cache = ColumnCache(self.block, bound.n, max_bytes - self._taken, is_single=True)
+        self.columns = ColumnCache(self.block, bound.n, max_bytes - self._taken, is_single=True)
 
     # --- values ------------------------------------------------------------------------------
 
@@ -325,20 +324,15 @@ class SingleScores:
         """The columns, ready to be asked for: the rows are rounded once, at the first time."""
         if self._taken and self._held is None:
             self.hold()
-        return self._cache
-
-    @property
-    def evaluations(self) -> int:
-        """How many values were computed so far."""
-        return self._cache.evaluations
+        return self.columns
 
     def resize(self, max_bytes: int) -> None:
         """Allow less memory."""
-        self._cache.resize(max(0, max_bytes - self._taken))
+        self.columns.resize(max(0, max_bytes - self._taken))
 
     def serves(self, index: np.ndarray) -> bool:
         """Whether solvers take columns from here, and there are others than these."""
-        return self._cache.size > 0 and index.size <= MOST_WEIGHED * self._bound.n
+        return self.columns.size > 0 and index.size <= MOST_WEIGHED * self._bound.n
 
     def product(self, index: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(K[:, index] @ a, its error at most) for distinct columns; a of shape (l,) or (l, k).
