@@ -79,24 +79,21 @@ def to_last_layer(model: Any, X: Any, name: str | None = None) -> tuple[Any, Any
             for start in range(0, X.shape[0], BATCH):
                 met.clear()
                 outputs = model(X[start : start + BATCH].to(layer.weight.device))
-                _require_last(met, outputs, name)
+                if len(met) != 1:
+                    raise InputError(
+                        f"the last linear layer was used {len(met)} times; name another as layer="
+                    )
+                if name is None and outputs is not met[0][1]:
+                    raise InputError(
+                        "the network transforms the outputs of its last linear layer, for example "
+                        "by a softmax; name the layer that is meant: layer=..."
+                    )
                 features.append(met[0][0].detach().reshape(outputs.shape[0], -1).cpu())
     finally:
         hook.remove()
         for part, mode in modes:
             part.training = mode
     return layer.weight, layer.bias, torch.cat(features)
-
-
-def _require_last(met: list[tuple[Any, Any]], outputs: Any, name: str | None) -> None:
-    """Refuse a layer that is used never or often, or whose outputs are not the network's."""
-    if len(met) != 1:
-        raise InputError(f"the last linear layer was used {len(met)} times; name another as layer=")
-    if name is None and outputs is not met[0][1]:
-        raise InputError(
-            "the network transforms the outputs of its last linear layer, for example by a "
-            "softmax; name the layer that is meant: layer=..."
-        )
 
 
 def as_coef(W: Any, shape: tuple[int, ...], name: str = "W") -> np.ndarray:

@@ -156,13 +156,25 @@ class ColumnCache:
             for part in strips_of(0, held.size, STRIP):  # all at once would take more memory
                 require_time()
                 values[held[part]] = self._store[slots[held[part]][:, None], cols]
-            if lacking.size:
-                slots, held, rest = self._found(cols, lacking.size)
-                for part in strips_of(0, held.size, STRIP):
-                    require_time()
-                    found = self._store[slots[held[part]][:, None], rows[lacking]]
-                    values[np.ix_(lacking, held[part])] = found.T
-                self._fill(values, lacking, rest, rows, cols)
+            if not lacking.size:
+                return values
+            slots, held, rest = self._found(cols, lacking.size)
+            for part in strips_of(0, held.size, STRIP):
+                require_time()
+                found = self._store[slots[held[part]][:, None], rows[lacking]]
+                values[np.ix_(lacking, held[part])] = found.T
+            is_symmetric = rows is cols  # then a little more than the upper half is computed
+            height = max(1, TILE_VALUES // max(rest.size, 1))
+            height = min(height, STRIP) if is_symmetric else height
+            for strip in strips_of(0, lacking.size, height):
+                require_time()
+                some = lacking[strip]
+                others = rest[strip.start :] if is_symmetric else rest
+                computed = self._compute(rows[some], cols[others])
+                values[np.ix_(some, others)] = computed
+                if is_symmetric:
+                    values[np.ix_(others[some.size :], some)] = computed[:, some.size :].T
+                self.evaluations += computed.size
         return values
 
     def _found(self, columns: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -172,31 +184,6 @@ class ColumnCache:
         self._last_use[columns[held]] = self._clock
         self.hits += held.size * count
         return slots, held, np.flatnonzero(slots < 0)
-
-    def _fill(
-        self,
-        values: np.ndarray,
-        lacking: np.ndarray,
-        rest: np.ndarray,
-        rows: np.ndarray,
-        cols: np.ndarray,
-    ) -> None:
-        """Compute the entries values[lacking][:, rest] of the block for rows and cols.
-
-        Of a square block on the diagonal of K, a little more than the upper half.
-        """
-        is_symmetric = rows is cols
-        step = max(1, TILE_VALUES // max(rest.size, 1))
-        step = min(step, STRIP) if is_symmetric else step
-        for strip in strips_of(0, lacking.size, step):
-            require_time()
-            part = lacking[strip]
-            others = rest[strip.start :] if is_symmetric else rest
-            computed = self._compute(rows[part], cols[others])
-            values[np.ix_(part, others)] = computed
-            if is_symmetric:
-                values[np.ix_(others[part.size :], part)] = computed[:, part.size :].T
-            self.evaluations += computed.size
 
     # --- room --------------------------------------------------------------------------------
 

@@ -176,7 +176,7 @@ class GaussianKernel(PairwiseKernel):
         points = Points(X)
         if points.is_sparse or self._exponent_error(points) <= SMALL_ERROR:
             return points
-        moved = Points(X, points.mean())
+        moved = Points(X, X.mean(axis=0, dtype=np.float64))
         return moved if moved.squares.max() < 0.25 * points.squares.max() else points
 
     def _exponent_error(self, points: Points) -> float:

@@ -103,13 +103,6 @@ class Points:
         width = 2 * self.X.nnz // self.n + 1 if self.is_sparse and not as_dense else self.d
         return max(1, TILE_BYTES // (8 * width))
 
-    def mean(self) -> np.ndarray:
-        """The mean of the rows of a dense X."""
-        total = np.zeros(self.d)
-        for part in row_blocks(self.n, self.d):
-            total += self.X[part].sum(axis=0, dtype=np.float64)
-        return total / self.n
-
 
 def inner_products(A: Any, B: Any, out: np.ndarray) -> None:
     """⟨a, b⟩ for all rows of A and of B, into out; in single precision, in runs of terms."""

@@ -138,7 +138,11 @@ class CallableKernel(Kernel):
             return self.values(_rows_of(B), rows[index])
 
         bound = BoundValues(block, cross)
-        diagonal = self._diagonal_of(rows, bound)
+        diagonal = np.empty(rows.shape[0])
+        for part in strips_of(0, rows.shape[0], DIAGONAL_ROWS):
+            values = self.values(rows[part], rows[part])
+            diagonal[part] = np.diagonal(values)
+            bound.diagonal_evaluations += values.size
         _require_nonnegative(
             diagonal, f"the kernel {self.name} gives {{1}} for row {{0}} with itself"
         )
@@ -163,14 +167,6 @@ class CallableKernel(Kernel):
         values = values.astype(np.float64, copy=False)
         require_finite_values(values, f"the kernel {self.name}")
         return values
-
-    def _diagonal_of(self, X: Any, bound: BoundKernel) -> np.ndarray:
-        diagonal = np.empty(X.shape[0])
-        for part in strips_of(0, X.shape[0], DIAGONAL_ROWS):
-            values = self.values(X[part], X[part])
-            diagonal[part] = np.diagonal(values)
-            bound.diagonal_evaluations += values.size
-        return diagonal
 
     def _measured_noise(self, X: Any, roots: np.ndarray, bound: BoundKernel) -> float:
         """By how much values for one pair of rows differ from call to call, over √(K_ii K_jj).
