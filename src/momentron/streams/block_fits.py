@@ -228,7 +228,8 @@ def open_problem(
     n_sample = memory if has_sets else SMALL_SAMPLE
     if is_soft:
         n_sample = SOFT_SAMPLE
-    task = FirstPass(n_sample, seed, order, memory, is_summary_wanted=is_soft)
+    wanted = None if order is None else np.sort(order)
+    task = FirstPass(n_sample, seed, wanted, memory, is_soft)
     found: FirstPassResult = stream.run_first(task)
     found.require_usable()
     if saved is not None and not np.array_equal(saved.get("problem.content", ()), stream.content):

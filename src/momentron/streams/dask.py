@@ -75,10 +75,8 @@ class DaskStream(Stream):
         self._keys = [X.key for X, _ in self.parts] if keys is None else list(keys)
         self.client = client if client is not None else current_client()
         self._is_direct = self.client is not None and self._reaches_workers()
-        self._count(self._sizes() if sizes is None else sizes)
-
-    def _count(self, sizes: Sequence[int]) -> None:
-        """Number the rows, from those of each partition."""
+        if sizes is None:  # counted where the partitions are
+            sizes = self._compute_all([_delayed(_size)(*part) for part in self.parts])
         ends = np.cumsum(sizes)
         self._masks: list[np.ndarray | None] = [None] * self.n_blocks
         self.require_weights(int(ends[-1]))
@@ -105,17 +103,11 @@ class DaskStream(Stream):
         """The blocks of a source, each read by a worker once and kept there."""
         require_dask()
         import dask
-        from distributed.client import futures_of
 
-        n_blocks = count_blocks(source)
         shared = dask.delayed(source, traverse=False)  # in the graph, from where no death takes it
-        pairs = [dask.delayed(_read)(shared, i) for i in range(n_blocks)]
-        pairs = list(dask.persist(*pairs, scheduler=client))
+        pairs = [dask.delayed(_read)(shared, i) for i in range(count_blocks(source))]
         # X and y in one value: two more tasks to part them might run on another worker
-        stream = cls([(pair, None) for pair in pairs], [0] * n_blocks, client)
-        stream._wait(futures_of(pairs))
-        stream._count(stream._sizes())
-        return stream
+        return cls([(pair, None) for pair in dask.persist(*pairs, scheduler=client)], client=client)
 
     # --- one pass ------------------------------------------------------------------------------
 
@@ -242,10 +234,6 @@ class DaskStream(Stream):
             return True
         except (OSError, TimeoutError):
             return False
-
-    def _sizes(self) -> list[int]:
-        """The rows of the partitions, counted where they are."""
-        return self._compute_all([_delayed(_size)(*part) for part in self.parts])
 
 
 def _placed(place: str | None) -> Any:

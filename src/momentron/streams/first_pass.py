@@ -131,35 +131,19 @@ class FirstPassResult:
             )
 
 
+@dataclass
 class FirstPass:
     """The task of the first pass.
 
-    Parameters
-    ----------
-    n_sample : int
-        How many rows the sample may have at most, as many of each class; which ones follows from
-        the seed and the rows' numbers alone, so that blocks of any size give the same sample.
-    seed : int
-    wanted : ndarray, optional
-        Numbers of rows to bring back.
-    memory : int
-        Bytes that a working set may take; the sample has one in NEW_SHARE of its rows at most.
-    is_summary_wanted : bool
-        Whether the label and the length of every row are kept.
+    Which rows are in the sample follows from the seed and the rows' numbers alone, so that blocks
+    of any size give the same sample.
     """
 
-    def __init__(
-        self,
-        n_sample: int,
-        seed: int = 0,
-        wanted: np.ndarray | None = None,
-        memory: int = WORKING_BYTES,
-        *,
-        is_summary_wanted: bool = False,
-    ) -> None:
-        self.n_sample, self.seed, self.memory = n_sample, seed, memory
-        self.is_summary_wanted = is_summary_wanted
-        self.wanted = None if wanted is None else np.sort(wanted)
+    n_sample: int  # rows of the sample at most, as many of each class
+    seed: int = 0
+    wanted: np.ndarray | None = None  # sorted numbers of rows to bring back
+    memory: int = WORKING_BYTES  # of a working set; the sample has one in NEW_SHARE of its rows
+    is_summary_wanted: bool = False  # whether the label and the length of every row are kept
 
     def __call__(self, block: Block, so_far: FirstPassResult | None = None) -> FirstPassResult:
         X = block.X

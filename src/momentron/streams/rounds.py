@@ -31,27 +31,13 @@ ROUGH = 1e-3  # the first gaps asked of a working set: it will change anyway
 
 @dataclass
 class RoundState(State):
-    """What the last round found; the working set itself belongs to the problem.
+    """What the last round found; the working set itself belongs to the problem."""
 
-    Attributes
-    ----------
-    room : int
-        How many rows it may have; those with weight are kept even if they are more.
-    tol : float
-        As in `RunOptions`.
-    asked : float
-        The gap asked of the working set.
-    proposal : Candidates, optional
-        What the last round proposed.
-    ending : Status, optional
-        Why there is no further round.
-    """
-
-    room: int
+    room: int  # rows that it may have; those with weight are kept even if they are more
     tol: float
-    asked: float = ROUGH
+    asked: float = ROUGH  # the gap asked of the working set
     proposal: Candidates | None = None
-    ending: Status | None = None
+    ending: Status | None = None  # why there is no further round
 
     def renewed(self, working: Rows, margins: np.ndarray, worst: Rows | None, gap: float) -> Rows:
         """The working set, joined by rows that the classifier serves worse than its own.
