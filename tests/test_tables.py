@@ -140,3 +140,37 @@ def test_options_are_checked(options):
 def test_options_are_never_ignored(tmp_path):
     np.save(tmp_path / "t.npy", np.eye(3))
     assert "takes no --drop" in refused(tmp_path / "t.npy", drop=("1",))
+
+
+CELLS = [
+    "1",
+    "-2.5",
+    " 3.25 ",
+    "1e3",
+    "+7",
+    ".5",
+    "0.1",
+    "123456.789",
+    "1E-5",
+    "TRUE",
+    "NA",
+    "x",
+    "",
+]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_few_rows_are_read_as_many_are(write, monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    known = CELLS[: 9 if seed % 2 else len(CELLS)]
+    lines = [",".join([*rng.choice(known, 4), str(rng.integers(3))]) for _ in range(8)]
+    path = write("\n".join(["a,b,c,d,y", *lines]) + "\n")
+    found = []
+    for few in (0, 100):
+        monkeypatch.setattr("momentron.data.files.text_tables.FEW", few)
+        try:
+            data = read_data(path, options=TableOptions(drop_na=True, dummies=True))
+            found.append((data.X.tolist(), data.y.tolist(), data.taken))
+        except InputError as error:
+            found.append(str(error))
+    assert found[0] == found[1]
