@@ -11,12 +11,11 @@ import scipy.sparse as sp
 from momentron import MaxMarginClassifier, Status, max_margin
 from momentron.arithmetic.clock import OutOfTime, until
 from momentron.errors import NotSeparableWarning
-from momentron.rows import DenseOperator
+from momentron.rows import DenseOperator, SparseOperator
 from momentron.solvers import Auto
 from momentron.solvers.auto import AutoSettings
-from momentron.solvers.auto.class_blocks import ClassBlocks
-from momentron.solvers.auto.class_newton import ClassForm, Hessian, PairTable
-from momentron.solvers.auto.class_rows import ActiveRows
+from momentron.solvers.auto.class_newton import ClassForm
+from momentron.solvers.auto.class_systems import ActiveRows, ClassBlocks, Hessian, PairTable
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.multiclass import ClassMargin
 from momentron.solvers.problem import Problem
@@ -86,7 +85,7 @@ def hessian_problem(has_border):
     active = rng.random((9, 3)) < 0.6
     active[np.arange(9), labels] = False
     pairs = PairTable(labels, 3)
-    rows = ActiveRows(X, np.arange(9), has_border)
+    rows = ActiveRows(DenseOperator(X), np.arange(9), has_border)
     width = 4 + has_border
     A = np.hstack([X, np.ones((9, 1))])[:, :width]
     ridge = np.diag(np.r_[np.ones(4), np.zeros(int(has_border))])
@@ -122,17 +121,17 @@ def test_rows_that_are_not_copied_give_the_same_products(has_border):
     rng = np.random.default_rng(6)
     X, index = rng.normal(size=(50, 7)), np.array([3, 8, 9, 40])
     centre = X.mean(axis=0)
-    kinds = [ActiveRows(X, index, has_border, centre, np.float64, memory) for memory in (10**6, 10)]
+    how = DenseOperator(X), index, has_border, centre, np.float64
+    kinds = [ActiveRows(*how, memory) for memory in (10**6, 10)]
     assert kinds[0].is_copy
     assert not kinds[1].is_copy
     V, A = rng.normal(size=(7 + has_border, 3)), rng.normal(size=(4, 3))
     D = rng.uniform(1.0, 2.0, 4)
-    kinds.append(ActiveRows(sp.csr_array(X - centre), index, has_border))
+    kinds.append(ActiveRows(SparseOperator(sp.csr_array(X - centre)), index, has_border))
     S = np.arange(4)
     for name, argument in (
         ("times", (V,)),
         ("adjoint", (A,)),
-        ("squares", ()),
         ("gram", (S,)),
         ("covariance", (S, D)),
         ("curvatures", (S, D)),
@@ -157,8 +156,9 @@ def test_more_features_than_rows(form, fits_intercept, monkeypatch):
 
 
 def test_no_active_rows_at_all():
-    rows = ActiveRows(np.ones((5, 3)), np.array([], np.intp), True, None, np.float32)
-    assert rows.squares().shape == (0,)
+    none = np.array([], np.intp)
+    rows = ActiveRows(DenseOperator(np.ones((5, 3))), none, True, None, np.float32)
+    assert rows.squares.shape == (0,)
     assert rows.covariance(np.array([], np.intp), np.array([])).shape == (3, 3)
     blocks = ClassBlocks(rows, np.zeros((0, 4)), 1.0)
     assert np.isfinite(blocks.apply(np.ones((4, 4)))).all()

@@ -15,7 +15,7 @@ from momentron.arithmetic.squares import inverse_in_place
 from momentron.solvers import Auto
 from momentron.solvers.auto import AutoSettings
 from momentron.solvers.auto.class_kernel import SplitMargin
-from momentron.solvers.auto.class_newton import PairTable
+from momentron.solvers.auto.class_systems import PairTable
 from momentron.solvers.auto.splitting import RELAXATION, ShiftedInverse, Splitting
 
 NEVER = ("many_pairs", "many_soft_pairs", "many_split_pairs")

@@ -1,17 +1,15 @@
 """`auto`: accelerate, identify, solve, certify. Machine precision at the price of a few passes."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime
-from momentron.solvers.auto.class_kernel import ClassKernel, SplitMargin, are_wide
+from momentron.solvers.auto.class_kernel import class_engine
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.hard import HardSearch
-from momentron.solvers.auto.multiclass import ClassMargin
 from momentron.solvers.auto.search import Engine
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.auto.soft import SoftSearch
@@ -29,15 +27,12 @@ from momentron.status import Status
 
 __all__ = ["Auto", "AutoSettings", "AutoState"]
 
-TAME = (1e-30, 1e30)  # √K_ii with which products of kernel values, which nobody scales, are floats
-
 
 @dataclass
 class AutoState(State):
-    """The engine at work, and what it proposes; `closing` makes the one that may follow it."""
+    """The engine at work, and what it proposes."""
 
     work: Engine
-    closing: Callable[[Start | None], Engine] | None = None
     first: Primal | None = None
     proposal: Candidates | None = None
 
@@ -48,10 +43,8 @@ class AutoState(State):
             with np.errstate(over="ignore", invalid="ignore"):
                 work.advance()
                 self.proposal = work.candidates()
-                if work.is_done and self.closing is not None:
-                    start = work.left_off()
-                    if start is not None or work.has_given_up:  # exact solves can take over
-                        self.work, self.closing = self.closing(start), None
+                if work.is_done:
+                    self.work = work.successor() or work
         except (FloatingPointError, OverflowError, np.linalg.LinAlgError, OutOfTime) as error:
             work.is_done = True  # the last proposal stands: the certificate says what it is worth
             if isinstance(error, OutOfTime) and not work.deadline.has_refused:
@@ -109,14 +102,8 @@ class Auto(Solver):
             self.settings = settings
 
     def init(self, problem: Any, options: RunOptions = DEFAULTS) -> AutoState:
-        """Choose the engine.
-
-        Pairs (example, wrong label) that are too many for exact solves on working sets of them go
-        to the engine of many classes; those of a kernel only if all examples nearly fit a working
-        set. So do fewer pairs where alternating directions are likely to be faster; where they are
-        not, exact solves take over. All else goes to working sets.
-        """
-        deadline, settings, start = Deadline(), self.settings.within(options.memory), options.start
+        """Choose the engine: that of many classes where it is better, or working sets."""
+        deadline, settings = Deadline(), self.settings.within(options.memory)
         # where rounds find nothing better, w = 0 still proves a bound of a soft margin
         has_bound = problem.is_soft and not problem.penalty.has_box
         first = _nothing(problem).primals[0] if has_bound else None
@@ -125,21 +112,8 @@ class Auto(Solver):
             search = SoftSearch if problem.is_soft else HardSearch
             return search(problem, options.tol, deadline, settings, start)
 
-        has_many = _has_many_pairs(problem, options.tol, settings)
-        is_few = not has_many and _may_split(problem, options, settings)
-        is_paired = problem.labels.is_paired and not problem.penalty.has_box
-        if not (is_paired and (has_many or is_few)):
-            return AutoState(exact(start), None, first)
-        matrix, kernel = problem.operator.as_matrix(), problem.operator.as_kernel()
-        how = deadline, settings, start
-        if matrix is not None and are_wide(matrix, settings, is_warm=start is not None):
-            return AutoState(SplitMargin(problem, *how, is_few=is_few), exact, first)
-        if matrix is not None:
-            return AutoState(ClassMargin(problem, *how), exact, first)
-        if kernel is not None and ClassKernel.fits(kernel, settings):
-            by_sets = ClassKernel(problem, options.tol, *how, is_few=is_few)
-            return AutoState(by_sets, exact if is_few else None, first)
-        return AutoState(exact(start), None, first)
+        classes = class_engine(problem, options, deadline, settings, exact)
+        return AutoState(classes or exact(options.start), first)
 
     def vanishing(self, tol: float) -> float:
         """A witness at rounding level is what this method is for, whatever the tolerance."""
@@ -152,22 +126,6 @@ class Auto(Solver):
     def candidates(self, problem: Any, state: Any) -> Candidates:
         proposal: Candidates = state.proposed(problem)
         return proposal
-
-
-def _has_many_pairs(problem: Problem, tol: float, settings: AutoSettings) -> bool:
-    """Whether there are too many pairs for matrices of them."""
-    is_soft = problem.is_soft and tol >= settings.split_finest
-    return problem.size >= (settings.many_soft_pairs if is_soft else settings.many_pairs)
-
-
-def _may_split(problem: Problem, options: RunOptions, settings: AutoSettings) -> bool:
-    """Whether fewer pairs are worth alternating directions, which single precision ends."""
-    if problem.size < settings.many_split_pairs or options.tol < settings.split_finest:
-        return False
-    matrix, kernel = problem.operator.as_matrix(), problem.operator.as_kernel()
-    if matrix is not None:
-        return are_wide(matrix, settings, is_warm=options.start is not None)
-    return kernel is not None and TAME[0] < kernel.radius < TAME[1]
 
 
 def _nothing(problem: Problem) -> Candidates:

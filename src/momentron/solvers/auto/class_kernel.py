@@ -7,22 +7,25 @@ K = LLᵀ; few pairs are left to exact solves.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from momentron.rows import DenseOperator, KernelOperator, MatrixOperator
+from momentron.rows import DenseOperator, KernelOperator
 from momentron.rows.dense import matvec
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.linear_algebra import add_to_diagonal, cholesky_of, copied
 from momentron.solvers.auto.multiclass import ClassEngine, ClassMargin
-from momentron.solvers.auto.settings import SETTINGS, AutoSettings
+from momentron.solvers.auto.search import Engine
+from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.splitting import ShiftedInverse, Splitting
 from momentron.solvers.auto.working_rows import gram_of, sample
 from momentron.solvers.problem import Problem
-from momentron.solvers.solver import Start
+from momentron.solvers.solver import RunOptions, Start
 
+TAME = (1e-30, 1e30)  # √K_ii with which products of kernel values, which nobody scales, are floats
 RHO = 0.5  # of alternating directions, in units of mean K_ii: others take as many steps or more
 STEPS = 10  # between two looks
 # Looks among which the gap halves, or others take over: Newton, or exact solves of few pairs.
@@ -38,37 +41,23 @@ SPARE, FEW, ROUNDS = 1.05, 0.35, 40
 class SplitMargin(ClassEngine):
     """Alternating directions, some steps at a time, until they are slow.
 
-    Parameters
-    ----------
-    start : Start, optional
-        Of a kernel.
-    inverse : ShiftedInverse, optional
-        That of some of the examples, which come before the others.
-    is_few : bool
-        Whether exact solves go on where they are slow, and not Newton.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (n, k)
-        The examples' coefficients in the classifier.
+    A start is one of a kernel; an inverse is that of some of the examples, which come before the
+    others. `coef`, of shape (n, k), are the examples' coefficients in the classifier.
     """
 
     def __init__(
         self,
         problem: Problem,
-        deadline: Deadline,
-        settings: AutoSettings = SETTINGS,
+        *how: Any,
         start: Start | None = None,
         inverse: ShiftedInverse | None = None,
-        *,
-        is_few: bool = False,
+        **handover: Any,
     ) -> None:
-        super().__init__(problem, deadline, settings)
-        self.is_few, self.inverse = is_few, inverse
-        kernel, matrix = problem.operator.as_kernel(), problem.operator.as_matrix()
-        self._matrix = matrix
-        if matrix is not None:
-            self.K = gram_of(matrix.working_rows(np.arange(matrix.shape[0])))
+        super().__init__(problem, *how, **handover)
+        self.inverse = inverse
+        kernel, self._matrix = problem.operator.as_kernel(), problem.operator.as_matrix()
+        if self._matrix is not None:
+            self.K = gram_of(self._matrix.working_rows(np.arange(self._matrix.shape[0])))
         else:
             assert kernel is not None and kernel.kernel.matrix is not None
             self.K = kernel.kernel.matrix
@@ -97,7 +86,7 @@ class SplitMargin(ClassEngine):
             self.weights = splitting.weights()
             gaps.append(self.bounds().gap)
             self.gap = min(gaps)
-        self.inverse, self.has_given_up = None, self.is_few
+        self.inverse = None
         if not self.is_few:
             yield from self._go_on(separates=gaps[-1] < 1.0)
 
@@ -109,7 +98,7 @@ class SplitMargin(ClassEngine):
         if separates:
             start = Start(L.T @ self.coef, self.labels.free_intercepts(self.b), self.q)
         problem = self.problem.some(np.arange(L.shape[0]), DenseOperator(L))
-        newton = ClassMargin(problem, self.deadline, self.settings, start)
+        newton = ClassMargin(problem, self.deadline, self.settings, start=start)
         while not newton.is_done:
             yield
             newton.advance()
@@ -128,15 +117,6 @@ class SplitMargin(ClassEngine):
         return w, self.b, self.pairs.margins(self.outputs + self.b, own=1.0)
 
 
-def are_wide(matrix: MatrixOperator, settings: AutoSettings, *, is_warm: bool) -> bool:
-    """Whether inner products are fewer than features, and fit the memory.
-
-    A warm start is a classifier in features, which need not be a combination of the rows.
-    """
-    n, d = matrix.shape
-    return n < d and not is_warm and settings.kernel_entry_bytes * n**2 <= settings.memory
-
-
 class ClassKernel(ClassEngine):
     """Through a kernel: rounds of a working set of examples, solved, and a look at all of them.
 
@@ -148,18 +128,16 @@ class ClassKernel(ClassEngine):
         self,
         problem: Problem,
         tol: float,
-        deadline: Deadline,
-        settings: AutoSettings = SETTINGS,
+        *how: Any,
         start: Start | None = None,
-        *,
-        is_few: bool = False,
+        **handover: Any,
     ) -> None:
-        super().__init__(problem, deadline, settings)
+        super().__init__(problem, *how, **handover)
         kernel, labels = problem.operator.as_kernel(), self.labels
         assert kernel is not None
-        self.operator, self.tol, self.is_few = kernel, tol, is_few
+        self.operator, self.tol = kernel, tol
         rng = np.random.default_rng(0)
-        self.S = sample(labels.codes, settings.kernel_first, rng, least=0.0)
+        self.S = sample(labels.codes, self.settings.kernel_first, rng, least=0.0)
         self.w, self.b = self.problem.base.zeros(), np.zeros(labels.n_classes)
         self.goal, self.rounds = ROUGH_GAP, 0
         if start is not None:  # the sample and its support, with its classifier and weights
@@ -169,12 +147,6 @@ class ClassKernel(ClassEngine):
             self.rounds = 1
         self.inner: SplitMargin | None = None  # of the present working set
         self.inverse: ShiftedInverse | None = None  # of its first examples
-
-    @staticmethod
-    def fits(kernel: KernelOperator, settings: AutoSettings) -> bool:
-        """Whether all examples would nearly fit a working set."""
-        n_bytes = settings.kernel_entry_bytes * kernel.shape[0] ** 2
-        return kernel.kernel.is_semidefinite and n_bytes <= 3 * kernel.cache_bytes
 
     @property
     def has_all(self) -> bool:
@@ -188,7 +160,7 @@ class ClassKernel(ClassEngine):
         while not inner.is_done and inner.gap > self.goal:
             inner.advance()
         self._take(inner)
-        self.is_done = self.has_given_up = inner.has_given_up
+        self.is_done = inner.is_done and self.is_few
         if not self.is_done:
             self._choose(inner)
 
@@ -200,8 +172,9 @@ class ClassKernel(ClassEngine):
         if self.rounds > 1:
             w = self.w[:, S]  # what left the working set had hardly a weight
             start = Start(w, labels.free_intercepts(self.b), labels.from_dual(self.weights[S]))
-        how = self.settings, start, self.inverse
-        return SplitMargin(problem, self.deadline, *how, is_few=self.is_few)
+        how = self.deadline, self.settings
+        given: dict[str, Any] = {"start": start, "inverse": self.inverse}
+        return SplitMargin(problem, *how, **given, is_few=self.is_few)
 
     def _take(self, inner: SplitMargin) -> None:
         """The working set's answer as that of all."""
@@ -261,3 +234,43 @@ class ClassKernel(ClassEngine):
             self._take(self.inner)
         margins = self.pairs.margins(self.operator.apply(self.w) + self.b, own=1.0)
         return self.w, self.b, margins
+
+
+def class_engine(
+    problem: Problem,
+    options: RunOptions,
+    deadline: Deadline,
+    settings: AutoSettings,
+    exact: Callable[[Start | None], Engine],
+) -> ClassEngine | None:
+    """The engine of many classes for a problem, or None where exact solves are better.
+
+    Pairs (example, wrong label) that are too many for exact solves on working sets of them have
+    one; those of a kernel only if all examples nearly fit a working set. So do fewer pairs where
+    alternating directions, which single precision ends, are likely to be faster; where they are
+    not, exact solves take over.
+    """
+    n_pairs, tol, start = problem.size, options.tol, options.start
+    if not problem.labels.is_paired or problem.penalty.has_box:
+        return None
+    is_rough = tol >= settings.split_finest
+    most = settings.many_soft_pairs if problem.is_soft and is_rough else settings.many_pairs
+    is_few = n_pairs < most
+    if is_few and not (is_rough and n_pairs >= settings.many_split_pairs):
+        return None
+    matrix, kernel = problem.operator.as_matrix(), problem.operator.as_kernel()
+    n_bytes = settings.kernel_entry_bytes * problem.operator.shape[0] ** 2
+    given: dict[str, Any] = {"start": start, "exact": exact, "is_few": is_few}
+    if matrix is not None:
+        # A warm start is a classifier in features, which need not be a combination of the rows.
+        is_wide = matrix.shape[0] < matrix.shape[1] and start is None
+        if is_wide and n_bytes <= settings.memory:
+            return SplitMargin(problem, deadline, settings, **given)
+        return None if is_few else ClassMargin(problem, deadline, settings, **given)
+    if kernel is None or not kernel.kernel.is_semidefinite or n_bytes > 3 * kernel.cache_bytes:
+        return None
+    if not is_few:
+        given["exact"] = None
+    elif not TAME[0] < kernel.radius < TAME[1]:
+        return None
+    return ClassKernel(problem, tol, deadline, settings, **given)

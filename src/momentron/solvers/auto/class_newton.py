@@ -1,10 +1,9 @@
-"""Newton's systems of many classes: conjugate gradients on the pairs.
+"""Newton's method for many classes, by conjugate gradients on the pairs; and witnesses.
 
     min ½‖W‖² + Σ_{i, j≠c} h(F_ic − F_ij + b_c − b_j),   F = XW,
 
-with the smoothed losses h of `newton`, is piecewise quadratic in (W, b). Its Hessian,
-I + σ Σ_i x_i x_iᵀ ⊗ M_i with the k × k matrices M_i = Σ_{j active} (e_c − e_j)(e_c − e_j)ᵀ, is
-never formed: its product with a direction V is two passes over the rows that have an active pair.
+with the smoothed losses h of `newton`, is piecewise quadratic in (W, b); `class_systems` has its
+Hessian.
 
 Multipliers of data that are not separable, brought to mass 1, approach weights q ≥ 0 with Zᵀq = 0
 slowly. From nearby, q ← q∘max(0, 1 − Zv) does it in a few rounds, where v solves
@@ -17,11 +16,10 @@ import math
 import numpy as np
 
 from momentron.rows import MatrixOperator
-from momentron.solvers.auto.class_blocks import ClassBlocks
-from momentron.solvers.auto.class_rows import ActiveRows
+from momentron.solvers.auto.class_systems import ActiveRows, ClassBlocks, Hessian, PairTable
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction, Movable, Point
-from momentron.solvers.auto.linear_algebra import ConjugateGradients, Map
+from momentron.solvers.auto.linear_algebra import ConjugateGradients
 from momentron.solvers.auto.newton import Loss, line_search
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 
@@ -37,69 +35,12 @@ WITNESS_PRODUCTS = 60  # in one round
 SMALL = 1e-15  # ‖Zᵀq‖ / (mass · mean‖x‖) at which rounding is all there is
 
 
-def centred_by(blocks: ClassBlocks | None) -> Map:
-    """A preconditioner from blocks, or without any.
-
-    All that has a meaning adds up to zero over the classes, and so do residuals; what the blocks
-    add to it is taken off again.
-    """
-
-    def precondition(r: np.ndarray) -> np.ndarray:
-        z = r if blocks is None else blocks.apply(r)
-        return z - z.mean(axis=1, keepdims=True)
-
-    return precondition
-
-
-class PairTable:
-    """The labels' part of the margin, on outputs F of shape (n, k).
-
-    An example i of class c has k − 1 pairs (i, j), whose functional margins are F_ic − F_ij. Tables
-    hold a number for every pair, and zero in column c of row i.
-    """
-
-    def __init__(self, labels: np.ndarray, n_classes: int) -> None:
-        self.labels, self.n_classes = labels, n_classes
-        self.shape = labels.size, n_classes
-        self._own = n_classes * np.arange(labels.size) + labels  # places in a flat table
-
-    def some(self, index: np.ndarray) -> "PairTable":
-        """The same for some of the examples."""
-        return PairTable(self.labels[index], self.n_classes)
-
-    def margins(self, F: np.ndarray, own: float = 0.0) -> np.ndarray:
-        """F_ic − F_ij, with another number than zero at the own labels if asked."""
-        margins = F.take(self._own)[:, None] - F
-        if own:
-            margins.reshape(-1)[self._own] = own
-        return margins
-
-    def mix(self, table: np.ndarray) -> np.ndarray:
-        """Σ_j t_ij (e_c − e_j) in row i: the transpose of `margins`."""
-        mixed = -table
-        mixed.reshape(-1)[self._own] = table.sum(axis=1)
-        return mixed
-
-    def diagonal(self, active: np.ndarray) -> np.ndarray:
-        """The diagonals of M_i = Σ_{j active} (e_c − e_j)(e_c − e_j)ᵀ, one row per example."""
-        diagonal = active.astype(np.float64)  # or by their weights
-        diagonal.reshape(-1)[self._own] = active.sum(axis=1)
-        return diagonal
-
-
 class ClassForm(Movable):
     """All the pairs of some examples, and a point whose x is W, of shape (d, k).
 
     Its p is a flat table with 1 at the own labels, which have no slack then. Dense rows are seen
-    from their mean where there are intercepts.
-
-    Parameters
-    ----------
-    operator : MatrixOperator
-    pairs : PairTable
-    fits_intercept : bool
-    shares : float, or ndarray of shape (n, 1)
-        Factors of C, where examples have weights of their own.
+    from their mean where there are intercepts. `shares`, of shape (n, 1), are factors of C where
+    examples have weights of their own.
 
     Attributes
     ----------
@@ -142,9 +83,10 @@ class ClassForm(Movable):
 
     def loss(self, sigma: float) -> Loss:
         """The squared hinge of the pairs with this mean stiffness, around no weights."""
-        if isinstance(self.shares, float):
-            return Loss(sigma, shares=self.shares)
-        return Loss(sigma, shares=np.repeat(self.shares[:, 0], self.pairs.n_classes))
+        shares = self.shares
+        if not isinstance(shares, float):
+            shares = np.repeat(shares, self.pairs.n_classes)
+        return Loss(sigma, shares=shares)
 
     # --- the point -----------------------------------------------------------------------------
 
@@ -217,51 +159,27 @@ class ClassForm(Movable):
             self._active = last = None  # a preconditioner may still hold those before
             centre = None if self.operator.is_sparse else self.centre
             how = self.fits_intercept, centre, precision, self.settings.memory // 4
-            self._active = last = ActiveRows(self.operator.X, index, *how)
+            self._active = last = ActiveRows(self.operator, index, *how)
         return last
 
-    def _solved(self, hessian: "Hessian", rhs: np.ndarray) -> np.ndarray:
+    def _solved(self, hessian: Hessian, rhs: np.ndarray) -> np.ndarray:
         """H⁻¹ rhs to the relative accuracy asked for.
 
         An old preconditioner is given up where it takes twice the products that it took when new.
         """
-        gradients = ConjugateGradients(hessian.times, rhs)
+        gradients, is_solved = ConjugateGradients(hessian.times, rhs), False
         if self._blocks is not None and self._blocks.C == hessian.C:
-            limit = max(LEAST_PRODUCTS, int(STALE * self._usual_products))
-            if gradients.run(centred_by(self._blocks), self.accuracy, limit, by_gain=True):
-                return gradients.x
-        used = gradients.products
-        if not gradients.has_failed:
+            limit, blocks = max(LEAST_PRODUCTS, int(STALE * self._usual_products)), self._blocks
+            is_solved = gradients.run(blocks.centred, self.accuracy, limit, by_gain=True)
+        if not (is_solved or gradients.has_failed):
+            used = gradients.products
             self._blocks = None  # its memory first
             self._blocks = hessian.blocks(self.settings)
-            gradients.run(centred_by(self._blocks), self.accuracy, PRODUCTS, by_gain=True)
+            gradients.run(self._blocks.centred, self.accuracy, PRODUCTS, by_gain=True)
             self._usual_products = gradients.products - used
         if gradients.has_failed:  # rounding: the next step is in double precision
-            self._blocks = None
-            if self._needs_double:
-                gradients.run(centred_by(self._blocks), self.accuracy, PRODUCTS, by_gain=True)
-            self._needs_double = True
+            self._blocks, self._needs_double = None, True
         return gradients.x
-
-
-class Hessian:
-    """V ↦ V + C Xᵀ(M_i applied to the rows of XV), over the rows that have an active pair."""
-
-    def __init__(self, rows: ActiveRows, pairs: PairTable, active: np.ndarray, C: float) -> None:
-        self.rows, self.pairs, self.active, self.C = rows, pairs, active, C
-        self._weights = active.astype(rows.dtype)
-
-    def times(self, V: np.ndarray) -> np.ndarray:
-        """H V; intercepts, in the last row, have no part in the identity."""
-        pairs, width = self.pairs, self.rows.width
-        product = self.rows.adjoint(pairs.mix(pairs.margins(self.rows.times(V)) * self._weights))
-        product *= self.C
-        product[:width] += V[:width]
-        return product
-
-    def blocks(self, settings: AutoSettings) -> ClassBlocks:
-        """A preconditioner."""
-        return ClassBlocks(self.rows, self.pairs.diagonal(self.active), self.C, settings)
 
 
 def balanced(form: ClassForm, weights: np.ndarray) -> np.ndarray:
@@ -284,8 +202,8 @@ def balanced(form: ClassForm, weights: np.ndarray) -> np.ndarray:
         trace = float((form.operator.row_norms[index] ** 2 @ pairs.diagonal(Q)).max())
         hessian = Hessian(rows, pairs, Q, STIFFNESS / trace)
         gradients = ConjugateGradients(hessian.times, hessian.C * image)
-        precondition = centred_by(hessian.blocks(form.settings))
-        gradients.run(precondition, 1e-10, WITNESS_PRODUCTS, by_gain=True)
+        blocks = hessian.blocks(form.settings)
+        gradients.run(blocks.centred, 1e-10, WITNESS_PRODUCTS, by_gain=True)
         Q *= np.maximum(1.0 - pairs.margins(rows.times(gradients.x)), 0.0)
         mass = float(Q.sum())
         if not mass > 0.0:

@@ -8,19 +8,15 @@ they stand still, margins are 1 − α/C. Inner products have their own engines 
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
+from typing import Any
 
 import numpy as np
 
 from momentron.arithmetic.clock import require_time
-from momentron.solvers.auto.class_newton import (
-    ACCURACY,
-    FINEST,
-    ClassForm,
-    PairTable,
-    balanced,
-)
+from momentron.solvers.auto.class_newton import ACCURACY, FINEST, ClassForm, balanced
+from momentron.solvers.auto.class_systems import PairTable
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Bounds
 from momentron.solvers.auto.newton import minimise
@@ -49,6 +45,9 @@ CLOSING_BYTES = 64  # and bytes for two of them
 class ClassEngine(Engine):
     """What is proposed of many classes, and the best weights so far.
 
+    Exact solves take over at the end, if `exact` begins them: from the present point where its
+    pairs are few enough for matrices of them, and from nothing where all the pairs are few.
+
     Attributes
     ----------
     weights : ndarray of shape (n, k)
@@ -59,8 +58,17 @@ class ClassEngine(Engine):
 
     is_interruptible = True
 
-    def __init__(self, problem: Problem, deadline: Deadline, settings: AutoSettings) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        deadline: Deadline,
+        settings: AutoSettings = SETTINGS,
+        *,
+        exact: Callable[[Start | None], Engine] | None = None,
+        is_few: bool = False,
+    ) -> None:
         self.problem, self.deadline, self.settings = problem, deadline, settings
+        self.exact, self.is_few = exact, is_few
         self.labels, self.is_soft = problem.labels, problem.is_soft
         self.pairs = PairTable(self.labels.codes, self.labels.n_classes)
         self.q, self.upper, self.gap = np.ones(problem.size), math.inf, math.inf
@@ -119,38 +127,28 @@ class ClassEngine(Engine):
         primal.scores = primal.scores / radius
         return Candidates([primal], self.q, self.upper / radius)
 
-    def left_off(self) -> Start | None:
-        """The present point, where its pairs are few enough for matrices of them."""
+    def successor(self) -> Engine | None:
         count = np.count_nonzero(self.weights)
         is_many = count > CLOSING_PAIRS or CLOSING_BYTES * count**2 > self.settings.memory
-        if is_many or self.has_given_up:
+        if self.exact is None or (is_many and not self.is_few):
             return None
+        if self.is_few:
+            return self.exact(None)
         w, b, _ = self.point()
-        return Start(w, self.labels.free_intercepts(b), self.q)
+        return self.exact(Start(w, self.labels.free_intercepts(b), self.q))
 
 
 class ClassMargin(ClassEngine):
-    """Newton's method on all the pairs of a matrix of examples.
-
-    Attributes
-    ----------
-    form : ClassForm
-    loss : Loss
-        That of the present σ, around the present multipliers.
-    """
+    """Newton's method on all the pairs of a matrix of examples, with the loss of the present σ."""
 
     def __init__(
-        self,
-        problem: Problem,
-        deadline: Deadline,
-        settings: AutoSettings = SETTINGS,
-        start: Start | None = None,
+        self, problem: Problem, *how: Any, start: Start | None = None, **handover: Any
     ) -> None:
-        super().__init__(problem, deadline, settings)
+        super().__init__(problem, *how, **handover)
         matrix, fits_intercept = problem.operator.as_matrix(), problem.dual_set.fits_intercept
         assert matrix is not None
-        how = fits_intercept, deadline, settings, self.shares
-        self.form = ClassForm(matrix, self.pairs, *how)
+        limits = self.deadline, self.settings, self.shares
+        self.form = ClassForm(matrix, self.pairs, fits_intercept, *limits)
         # from far away a large penalty takes many steps
         self.loss = self.form.loss(min(FIRST / self.form.scale, self.C))
         self.remaining = self._rounds(start)

@@ -34,7 +34,6 @@ class Engine(ABC):
     remaining: Iterator[None]  # the rounds to come: it yields after each but the last
     is_done: bool = False  # whether another round would bring nothing
     is_interruptible: bool = False  # whether what it has can be proposed after a round cut short
-    has_given_up: bool = False  # whether exact solves should take over, even from the beginning
 
     def advance(self) -> None:
         """One round; raises OutOfTime where the deadline leaves no time for it."""
@@ -47,8 +46,8 @@ class Engine(ABC):
     def candidates(self) -> Candidates:
         """What the rounds so far propose, in units of R."""
 
-    def left_off(self) -> Start | None:
-        """Where exact solves may go on after an end without an answer; None where they cannot."""
+    def successor(self) -> "Engine | None":
+        """The engine that goes on after an end without an answer, if any."""
         return None
 
 

@@ -51,7 +51,7 @@ class AutoSettings:
     exact_support: int = 150  # features, or rows, up to which Wolfe's algorithm is tried
 
     # --- the preconditioner of many classes ----------------------------------------------------
-    thin_block: float = 1.0  # rows per feature up to which a block is held by its rows
+    thin_block: float = 1.0  # work of a block held by its rows, as a share of that in full
 
     def within(self, memory: int | None) -> "AutoSettings":
         """The same for a memory limit; at most a quarter of it goes to a preconditioner."""

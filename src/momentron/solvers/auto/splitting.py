@@ -26,7 +26,7 @@ from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.squares import by_strips, inverse_in_place
 from momentron.arithmetic.threads import in_threads, own_threads
 from momentron.rows.dense import matvec
-from momentron.solvers.auto.class_newton import PairTable
+from momentron.solvers.auto.class_systems import PairTable
 from momentron.solvers.auto.linear_algebra import parts_of
 
 SINGLE = np.float32
@@ -37,23 +37,10 @@ FLOPS_OF_A_PASS = 400.0  # as many as all that is done to an entry of a table in
 
 
 class ShiftedInverse:
-    """The inverse of K/unit + ρI.
+    """The inverse of K/unit + ρI, where `unit` is the mean of K's diagonal; `sums` of its rows.
 
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Positive semidefinite.
-    rho : float
-    base : ShiftedInverse, optional
-        That of the first rows and columns of K, which saves most of the work; its ρ and its unit
-        are taken over.
-
-    Attributes
-    ----------
-    unit : float
-        The mean of K's diagonal.
-    sums : ndarray of shape (n,)
-        Those of the rows.
+    A `base`, that of the first rows and columns of K, saves most of the work; its ρ and its unit
+    are taken over.
     """
 
     def __init__(self, K: np.ndarray, rho: float, base: "ShiftedInverse | None" = None) -> None:
@@ -102,34 +89,19 @@ class ShiftedInverse:
         if not inverse_in_place(G)[1]:
             return None
         inverse = np.empty((n, n), SINGLE)
-        YG = matvec(Y, G).astype(SINGLE)
+        inverse[:m, m:] = -matvec(Y, G)
+        inverse[m:, :m] = inverse[:m, m:].T
+        inverse[m:, m:] = G
 
         def fill(rows: slice) -> None:
-            np.matmul(YG[rows], Y.T, out=inverse[rows, :m])
-            inverse[rows, :m] += A[rows]
+            inverse[rows, :m] = A[rows] - inverse[rows, m:] @ Y.T
 
         by_strips(fill, A.shape)
-        inverse[:m, m:] = -YG
-        inverse[m:, :m] = -YG.T
-        inverse[m:, m:] = G
         return inverse
 
 
 class Splitting:
-    """B, Z and U, in the units of the inverse.
-
-    Parameters
-    ----------
-    inverse : ShiftedInverse
-    pairs : PairTable
-    fits_intercept : bool
-    C : float or ndarray of shape (n,)
-
-    Attributes
-    ----------
-    b : ndarray of shape (k,)
-        The intercepts.
-    """
+    """B, Z and U, in the units of the inverse, and the intercepts b; C may be one per example."""
 
     def __init__(
         self,
@@ -158,8 +130,7 @@ class Splitting:
 
     def advance(self, steps: int) -> None:
         """So many steps."""
-        inverse, rho, k = self.inverse, SINGLE(self.inverse.rho), self.pairs.n_classes
-        n = self._levels.size
+        inverse, rho, (n, k) = self.inverse, SINGLE(self.inverse.rho), self.pairs.shape
         parts = parts_of(n, min(n, own_threads(FLOPS_OF_A_PASS * self._Z.size)))
         for _ in range(steps):
             require_time()
