@@ -108,8 +108,7 @@ def test_hessian_products_are_those_of_the_matrix(has_border):
 @pytest.mark.parametrize("thin", [0.0, 100.0])
 def test_class_blocks_are_the_inverse_of_the_diagonal_blocks(has_border, thin):
     hessian, dense, width = hessian_problem(has_border)
-    diagonal = hessian.pairs.diagonal(hessian.active)
-    blocks = ClassBlocks(hessian.rows, diagonal, 2.5, AutoSettings(thin_block=thin))
+    blocks = ClassBlocks(hessian, AutoSettings(thin_block=thin))
     r = np.random.default_rng(5).normal(size=(width, 3))
     z = blocks.apply(r)
     for c in range(3):
@@ -160,7 +159,7 @@ def test_no_active_rows_at_all():
     rows = ActiveRows(DenseOperator(np.ones((5, 3))), none, True, None, np.float32)
     assert rows.squares.shape == (0,)
     assert rows.covariance(np.array([], np.intp), np.array([])).shape == (3, 3)
-    blocks = ClassBlocks(rows, np.zeros((0, 4)), 1.0)
+    blocks = ClassBlocks(Hessian(rows, PairTable(none, 4), np.zeros((0, 4)), 1.0))
     assert np.isfinite(blocks.apply(np.ones((4, 4)))).all()
 
 

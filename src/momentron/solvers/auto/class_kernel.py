@@ -125,12 +125,7 @@ class ClassKernel(ClassEngine):
     """
 
     def __init__(
-        self,
-        problem: Problem,
-        tol: float,
-        *how: Any,
-        start: Start | None = None,
-        **handover: Any,
+        self, problem: Problem, tol: float, *how: Any, start: Start | None = None, **handover: Any
     ) -> None:
         super().__init__(problem, *how, **handover)
         kernel, labels = problem.operator.as_kernel(), self.labels
@@ -172,9 +167,8 @@ class ClassKernel(ClassEngine):
         if self.rounds > 1:
             w = self.w[:, S]  # what left the working set had hardly a weight
             start = Start(w, labels.free_intercepts(self.b), labels.from_dual(self.weights[S]))
-        how = self.deadline, self.settings
-        given: dict[str, Any] = {"start": start, "inverse": self.inverse}
-        return SplitMargin(problem, *how, **given, is_few=self.is_few)
+        how: dict[str, Any] = {"inverse": self.inverse, "is_few": self.is_few}
+        return SplitMargin(problem, self.deadline, self.settings, start=start, **how)
 
     def _take(self, inner: SplitMargin) -> None:
         """The working set's answer as that of all."""

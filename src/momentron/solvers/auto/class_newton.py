@@ -48,8 +48,6 @@ class ClassForm(Movable):
         The relative accuracy of the next direction.
     decrement : float
         √(gᵀH⁻¹g) of the last direction.
-    length : float
-        How many times as long as the last direction the last step was.
     """
 
     def __init__(
@@ -69,7 +67,7 @@ class ClassForm(Movable):
         if fits_intercept and not operator.is_sparse:
             self.centre = operator.exact_adjoint(np.full(n, 1.0 / n))
         self.go_to(np.zeros((d, pairs.n_classes)), np.zeros(pairs.n_classes))
-        self.accuracy, self.decrement, self.length = ACCURACY, math.inf, 1.0
+        self.accuracy, self.decrement = ACCURACY, math.inf
         self._needs_double = False
         self._active: ActiveRows | None = None
         self._blocks: ClassBlocks | None = None
@@ -104,10 +102,6 @@ class ClassForm(Movable):
     def nearest_rows(self) -> np.ndarray:
         """None: W shrinks until a pair is below the margin."""
         return np.zeros(self.p.size, bool)
-
-    def move(self, direction: Direction, t: float) -> None:
-        super().move(direction, t)
-        self.length = t
 
     def slide(self, loss: Loss) -> None:
         """Down the gradient to the lowest point: a cheap first step, which most pairs leave."""
@@ -174,7 +168,7 @@ class ClassForm(Movable):
         if not (is_solved or gradients.has_failed):
             used = gradients.products
             self._blocks = None  # its memory first
-            self._blocks = hessian.blocks(self.settings)
+            self._blocks = ClassBlocks(hessian, self.settings)
             gradients.run(self._blocks.centred, self.accuracy, PRODUCTS, by_gain=True)
             self._usual_products = gradients.products - used
         if gradients.has_failed:  # rounding: the next step is in double precision
@@ -202,7 +196,7 @@ def balanced(form: ClassForm, weights: np.ndarray) -> np.ndarray:
         trace = float((form.operator.row_norms[index] ** 2 @ pairs.diagonal(Q)).max())
         hessian = Hessian(rows, pairs, Q, STIFFNESS / trace)
         gradients = ConjugateGradients(hessian.times, hessian.C * image)
-        blocks = hessian.blocks(form.settings)
+        blocks = ClassBlocks(hessian, form.settings)
         gradients.run(blocks.centred, 1e-10, WITNESS_PRODUCTS, by_gain=True)
         Q *= np.maximum(1.0 - pairs.margins(rows.times(gradients.x)), 0.0)
         mass = float(Q.sum())

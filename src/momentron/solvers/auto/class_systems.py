@@ -180,10 +180,6 @@ class Hessian:
         product[:width] += V[:width]
         return product
 
-    def blocks(self, settings: AutoSettings) -> "ClassBlocks":
-        """A preconditioner."""
-        return ClassBlocks(self.rows, self.pairs.diagonal(self.active), self.C, settings)
-
 
 class ClassBlocks:
     """The inverse of the Hessian's diagonal blocks; kept while the active pairs change little.
@@ -191,49 +187,46 @@ class ClassBlocks:
     A block is held by its rows, in full, or by its diagonal where the memory has no room for it.
     """
 
-    def __init__(
-        self, rows: ActiveRows, weights: np.ndarray, C: float, settings: AutoSettings = SETTINGS
-    ) -> None:
-        self.rows, self.C = rows, C
+    def __init__(self, hessian: Hessian, settings: AutoSettings = SETTINGS) -> None:
+        self.rows, self.C = hessian.rows, hessian.C
+        weights = self.C * hessian.pairs.diagonal(hessian.active)
         self._thin: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._full: dict[int, np.ndarray] = {}
         self._diagonal: dict[int, np.ndarray] = {}
-        work: list[tuple[Any, int]] = []
-        weights, room, d = C * weights, settings.block_room, rows.width
+        in_threads(self._add, list(self._plan(weights, settings)))
+        self._border = self._eliminate(self.rows.adjoint(weights)) if self.rows.has_border else None
+
+    def _plan(self, weights: np.ndarray, settings: AutoSettings) -> Iterator[tuple[int, Any, Any]]:
+        """(c, where to hold its block, weights of the rows) of each class, within the memory."""
+        rows, room, d = self.rows, settings.block_room, self.rows.width
         for c in map(int, np.flatnonzero(weights.any(axis=0))):
-            size = int(np.count_nonzero(weights[:, c]))
-            is_tame = rows.dtype != np.float32 or weights[:, c] @ rows.squares < SINGLE_ROWS
+            D = weights[:, c]
+            size = int(np.count_nonzero(D))
             thin = size**2 * (size + d) + THIN_PASSES * rows.m * d  # multiplications
-            is_thin = is_tame and thin <= settings.thin_block * d**2 * (size + d)
-            if is_thin and size**2 <= room:
-                work.append((self._add_thin, c))
+            is_thin = thin <= settings.thin_block * d**2 * (size + d) and size**2 <= room
+            if is_thin and (rows.dtype != np.float32 or D @ rows.squares < SINGLE_ROWS):
+                yield c, self._thin, D
                 room -= size**2
             elif d * d <= room:
-                work.append((self._add_full, c))
+                yield c, self._full, D
                 room -= d * d
             else:
-                work.append((self._add_diagonal, c))
+                yield c, self._diagonal, D
 
-        def add(task: tuple[Any, int]) -> None:
-            method, c = task
-            S = np.flatnonzero(weights[:, c])
-            method(c, S, weights[S, c])
-
-        in_threads(add, work)
-        self._border = self._eliminate(rows.adjoint(weights)) if rows.has_border else None
-
-    def _add_thin(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
-        K = self.rows.gram(S)
-        K.flat[:: S.size + 1] += (1.0 / D).astype(K.dtype)
-        self._thin[c] = S, _inverse(K)
-
-    def _add_full(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
-        B = self.rows.covariance(S, D)
-        B.flat[:: self.rows.width + 1] += 1.0
-        self._full[c] = _inverse(B)
-
-    def _add_diagonal(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
-        self._diagonal[c] = 1.0 / (1.0 + self.rows.curvatures(S, D))
+    def _add(self, task: tuple[int, Any, Any]) -> None:
+        c, held, D = task
+        S = np.flatnonzero(D)
+        D = D[S]
+        if held is self._thin:
+            K = self.rows.gram(S)
+            K.flat[:: S.size + 1] += (1.0 / D).astype(K.dtype)
+            held[c] = S, _inverse(K)
+        elif held is self._full:
+            B = self.rows.covariance(S, D)
+            B.flat[:: self.rows.width + 1] += 1.0
+            held[c] = _inverse(B)
+        else:
+            held[c] = 1.0 / (1.0 + self.rows.curvatures(S, D))
 
     def _eliminate(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(t, σ) of every class."""

@@ -216,13 +216,14 @@ class ClassMargin(ClassEngine):
         last_gap = last_relative = math.inf
         for tries in count(1):
             relative = self._step()
-            # the best step along an exact direction is near 1, and the next decrement is smaller
-            if form.length > 1.5 or (steps and relative > last_relative):
+            # after the best step along an exact direction the next decrement is smaller
+            if steps and relative > last_relative:
                 form.accuracy = max(FINEST, 0.3 * form.accuracy)
             last_relative, steps = relative, steps + 1
             has_multipliers = self.loss.sigma < self.C
-            if has_multipliers and tries in WITNESS_STEPS and self._may_have_no_margin():
-                self.offer(balanced(form, self.weights))
+            may_have_witness = not self.is_soft and bool((form.p <= 0.0).any())
+            if has_multipliers and tries in WITNESS_STEPS and may_have_witness:
+                self.offer(balanced(form, self.weights))  # it costs several steps
             is_near = relative <= min(0.1 * self.gap, NEAR)
             if is_near or steps >= INNER_STEPS or not has_multipliers:
                 gap = self.bounds().gap
@@ -234,10 +235,6 @@ class ClassMargin(ClassEngine):
                     self._around_weights(min(4.0 * sigma, self.C) if is_slow else sigma)
                     last_gap, steps = gap, 0
             yield
-
-    def _may_have_no_margin(self) -> bool:
-        """Whether a witness is worth looking for, which costs several steps."""
-        return not self.is_soft and bool((self.form.p <= 0.0).any())
 
     def _is_stuck(self, gap: float, relative: float) -> bool:
         """Whether rounding has the last word; `relative` is the decrement of the last step."""
