@@ -66,6 +66,10 @@ class SplitMargin(ClassEngine):
 
     def _go_to(self, coef: np.ndarray, b: np.ndarray) -> None:
         self.coef, self.b, self.outputs = coef, b, matvec(self.K, coef)
+        if self._matrix is not None:
+            self.w = self._matrix.exact_adjoint(coef)
+        else:
+            self.w = KernelOperator.classifier(coef, self.outputs)
 
     def _rounds(self, start: Start | None) -> Iterator[None]:
         self.inverse = ShiftedInverse(self.K, RHO, self.inverse)
@@ -110,11 +114,7 @@ class SplitMargin(ClassEngine):
                 self.q, self.upper = newton.q, newton.upper
 
     def point(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        if self._matrix is not None:
-            w = self._matrix.exact_adjoint(self.coef)
-        else:
-            w = KernelOperator.classifier(self.coef, self.outputs)
-        return w, self.b, self.pairs.margins(self.outputs + self.b, own=1.0)
+        return self.w, self.b, self.pairs.margins(self.outputs + self.b, own=1.0)
 
 
 class ClassKernel(ClassEngine):

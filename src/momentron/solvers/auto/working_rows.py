@@ -196,8 +196,9 @@ def sparse_gram(X: Any) -> np.ndarray:
     gram = np.empty((X.shape[0], X.shape[0]))
     for start in range(0, X.shape[0], NEW_COLUMNS):
         require_time()
-        part = slice(start, start + NEW_COLUMNS)
-        gram[part] = (X[part] @ X.T).toarray()
+        part, other = slice(start, start + NEW_COLUMNS), slice(start, None)
+        gram[part, other] = (X[part] @ X[other].T).toarray()
+        gram[other, part] = gram[part, other].T
     return gram
 
 
