@@ -80,7 +80,10 @@ def feature_roles(
     counts[verdict.left_out_rows(grouped=len(np.shape(y)) == 2)] = 0.0
     weighted = {place % width for place in verdict.whole_weights()}
     strength = np.abs(verdict.coef).max(axis=0)
-    kinds = {0: _kind_without_features(verdict)} if d == 1 else {}
+    kinds = {}
+    if d == 1:  # nothing else tells classes apart; but the intercept fits least counts alone
+        is_fitted = fit_intercept and verdict.is_separable and family_of(verdict.proof).has_counts
+        kinds[0] = "separable" if is_fitted else "overlapping"
     with until(time.perf_counter() + seconds_of(max_time)):
         for j in np.argsort(-strength, kind="stable").tolist():
             if j in kinds or time_left() <= 0.0:
@@ -103,9 +106,3 @@ def feature_roles(
             ).kind
     names = feature_labels(verdict.proof)
     return [FeatureRole(j, kinds.get(j, "undecided"), names[j], verdict.kind) for j in range(d)]
-
-
-def _kind_without_features(verdict: Verdict) -> str:
-    """Nothing is left to tell classes apart; but least counts alone are fitted by the intercept."""
-    is_fitted = verdict.proof["fit_intercept"] and verdict.is_separable
-    return "separable" if is_fitted and family_of(verdict.proof).has_counts else "overlapping"

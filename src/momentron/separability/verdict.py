@@ -304,15 +304,12 @@ class Verdict:
         """What happened to which estimates, in a sentence for a paper."""
         n_separated, n, noun = self.observations
         sentence = sentence_for_paper(self.proof, self.estimates, n_separated, n, noun)
-        return f"{sentence} {self._undecided_words}" if self.reason else sentence
-
-    @property
-    def _undecided_words(self) -> str:
-        """What is undecided, and why."""
+        if self.reason is None:
+            return sentence
         if self.kind == "undecided":
-            return f"Reason: {self.reason}."
+            return f"{sentence} Reason: {self.reason}."
         what = "Some estimates are" if self.estimates else "The estimates are"
-        return f"{what} undecided: {self.reason}."
+        return f"{sentence} {what} undecided: {self.reason}."
 
     def to_frame(self) -> Any:
         """The estimates as a pandas data frame with columns class, feature and estimate."""
