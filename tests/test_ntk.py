@@ -14,8 +14,8 @@ import momentron.ntk.empirical  # noqa: E402
 import momentron.ntk.memory_plan  # noqa: E402
 from momentron.errors import InputError  # noqa: E402
 from momentron.ntk import EmpiricalNTK  # noqa: E402
+from momentron.ntk.jacobian import ExampleGradients  # noqa: E402
 from momentron.ntk.selection import Readout  # noqa: E402
-from momentron.ntk.unstructured import ExampleGradients  # noqa: E402
 from paper.networks import alexnet  # noqa: E402
 from tests.architectures import one_torch_thread  # noqa: E402, F401
 

@@ -1,7 +1,7 @@
 """Tangent kernels of any torch network, and how they change while it is trained.
 
 `EmpiricalNTK`, `KernelTracker`, `block_matrix` and `kernel_evolution` need torch (the extra `ntk`),
-which is loaded when they are first asked for; all others need numpy only.
+which is loaded when they are first asked for; all others do without it.
 """
 
 from importlib import import_module

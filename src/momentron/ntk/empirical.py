@@ -2,37 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import copy
-from typing import Any, Unpack
+from functools import partial
+from typing import Any, TypedDict, Unpack
 
+import numpy as np
 import torch
-from torch import nn
+from scipy.sparse.linalg import LinearOperator
+from torch import Tensor, nn
 
 from momentron.data.arguments import as_flag, parse_size
 from momentron.errors import InputError
-from momentron.ntk.jacobian import JacobianProducts, KernelOptions
+from momentron.ntk.jacobian import Linearised, as_matrix
 from momentron.ntk.kernel_array import (
     PER_OUTPUT,
     SAME_OUTPUT,
     TRACED,
     Contraction,
     ResultType,
+    inverse_roots,
     normalize_in_place,
     require_finite,
 )
 from momentron.ntk.memory_plan import KernelShape
 from momentron.ntk.model_structure import examine
-from momentron.ntk.selection import (
-    Examples,
-    Outputs,
-    Readout,
-    Selection,
-)
+from momentron.ntk.selection import Examples, Outputs, Readout, Selection, pieces
 from momentron.ntk.sweep import Sweep
+from momentron.views.progress import Progress, Tell, as_progress, part_of
 
 
-class EmpiricalNTK(JacobianProducts):
+class KernelOptions(TypedDict, total=False):
+    """What each form of a kernel takes besides the examples.
+
+    Attributes
+    ----------
+    normalize : bool
+    max_memory : str or int
+        Instead of the values given to the constructor.
+    progress : bool or callable
+        True for a line on standard error, or a function of the fraction done.
+    """
+
+    normalize: bool | None
+    max_memory: str | int | None
+    progress: Progress
+
+
+class EmpiricalNTK:
     r"""The tangent kernel of a model at its present weights.
 
     .. math::
@@ -224,7 +241,7 @@ class EmpiricalNTK(JacobianProducts):
             rows = torch.as_tensor(self.diagonal(X1, **unscaled))
             columns = rows if X2 is None else torch.as_tensor(self.diagonal(X2, **unscaled))
             normalize_in_place(kernel, rows, columns)
-        return ResultType.parse(self.dtype).finished(kernel)
+        return self._result.finished(kernel)
 
     def diagonal(self, X: Any, **options: Unpack[KernelOptions]) -> Any:
         """K(x, x) for each row of X, without any other entry of the kernel.
@@ -236,13 +253,128 @@ class EmpiricalNTK(JacobianProducts):
         array of shape (n,)
         """
         normalize, limit, tell = self._settings("tangent kernel", **options)
-        examples, result = self._examples(X, "X"), ResultType.parse(self.dtype)
-        squares = result.zeros(examples.device, len(examples))
+        examples = self._examples(X, "X")
+        squares = self._result.zeros(examples.device, len(examples))
         with torch.enable_grad():
             sweep = Sweep(self, TRACED, examples, KernelShape(len(examples), 0), limit, tell)
             sweep.diagonal(examples, squares)
         require_finite(squares)
-        return result.finished((squares > 0.0).to(squares.dtype) if normalize else squares)
+        return self._result.finished((squares > 0.0).to(squares.dtype) if normalize else squares)
+
+    def jvp(self, X: Any, direction: Mapping[str, Any], *, progress: Progress = None) -> Any:
+        """Jv: how fast each output changes as the parameters move in a direction.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, ...)
+        direction : mapping of str to array-like or Tensor
+            From names of chosen parameters to arrays of the same shape; parameters that are left
+            out do not move.
+        progress : bool or callable, optional
+
+        Returns
+        -------
+        array of shape (n, k)
+        """
+        examples = self._examples(X, "X")
+        _, limit, tell = self._settings("Jacobian product", progress=progress)
+        linear = Linearised(self, examples)
+        v = linear.vector(direction)
+        _, batch = linear.plan(1, limit)
+        batches = pieces(len(examples), batch, tell)
+        found = torch.cat([linear.push(examples, rows, [v])[0] for rows in batches])
+        return self._result.finished(require_finite(found))
+
+    def vjp(self, X: Any, weights: Any, *, progress: Progress = None) -> dict[str, Any]:
+        """Jᵀc: the gradient of Σ c_io A_o(x_i), summed over all examples.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, ...)
+        weights : array-like or Tensor of shape (n, k)
+            c.
+        progress : bool or callable, optional
+
+        Returns
+        -------
+        dict
+            An array of the parameter's shape for each name of a chosen parameter.
+        """
+        examples = self._examples(X, "X")
+        _, limit, tell = self._settings("Jacobian product", progress=progress)
+        linear = Linearised(self, examples)
+        c = as_matrix(weights, "weights", linear, examples, linear.n_outputs)
+        total, (_, batch) = linear.zeros(), linear.plan(1, limit)
+        for rows in pieces(len(examples), batch, tell):
+            linear.pull(examples, rows, [c[rows]], [total])
+        return {
+            name: self._result.finished(require_finite(part))
+            for name, part in zip(linear.names, total, strict=True)
+        }
+
+    def matvec(self, X1: Any, v: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
+        """K(X1, X2) v, with the kernel summed over the outputs, and without forming it.
+
+        It costs one backward pass over X2, and one through the backward pass over X1, for each
+        output and column of v, whatever the number of pairs, and memory for as many copies of the
+        parameters as `max_memory` holds, at least one.
+
+        Parameters
+        ----------
+        X1, X2 : array-like or Tensor of shape (n1, ...) and (n2, ...)
+            X2 is X1 by default.
+        v : array-like or Tensor of shape (n2,) or (n2, m)
+        **options
+            As in a call of the kernel.
+
+        Returns
+        -------
+        array of shape (n1,) or (n1, m)
+        """
+        normalize, limit, tell = self._settings("kernel product", **options)
+        left = self._examples(X1, "X1")
+        right = left if X2 is None else self._examples(X2, "X2")
+        linear = Linearised(self, right)
+        columns = as_matrix(v, "v", linear, right)
+        if normalize:
+            columns = columns * self._scale(X1 if X2 is None else X2).to(columns)[:, None]
+        total = self._result.zeros(left.device, len(left), columns.shape[1])
+        seeds = [(o, j) for j in range(columns.shape[1]) for o in range(linear.n_outputs)]
+        held, batch = linear.plan(len(seeds), limit)
+        for start in range(0, len(seeds), held):
+            some = seeds[start : start + held]
+            begun, ended = start / len(seeds), (start + len(some)) / len(seeds)
+            middle = 0.5 * (begun + ended)
+            vectors = [linear.zeros() for _ in some]
+            for rows in pieces(len(right), batch, part_of(tell, begun, middle)):
+                weights = [columns.new_zeros(len(columns[rows]), linear.n_outputs) for _ in some]
+                for c, (o, j) in zip(weights, some, strict=True):
+                    c[:, o] = columns[rows, j]
+                linear.pull(right, rows, weights, vectors)
+            for rows in pieces(len(left), batch, part_of(tell, middle, ended)):
+                for (o, j), found in zip(some, linear.push(left, rows, vectors), strict=True):
+                    total[rows, j] += found[:, o].to(total.device)
+        if normalize:
+            total *= self._scale(X1).to(total)[:, None]
+        return self._result.finished(require_finite(total.reshape(len(left), *np.shape(v)[1:])))
+
+    def linear_operator(self, X: Any) -> LinearOperator:
+        """K(X, X) as an operator of scipy, for its eigenvalue and linear solvers.
+
+        Every product is a `matvec`; the diagonal that a normalised kernel needs is computed once
+        per product.
+        """
+        kernel = copy(self)
+        kernel.dtype = None
+        n = len(self._examples(X, "X"))
+
+        def product(v: np.ndarray) -> np.ndarray:
+            found: np.ndarray = kernel.matvec(X, v.reshape(n, -1))
+            return found.reshape(v.shape)
+
+        return LinearOperator(
+            (n, n), matvec=product, rmatvec=product, matmat=product, dtype=np.float64
+        )
 
     @torch.enable_grad()
     def _kernel(
@@ -257,11 +389,11 @@ class EmpiricalNTK(JacobianProducts):
         n1, n2 = len(left), len(left if right is None else right)
         shape = KernelShape(max(n1, n2), min(n1, n2), right is None, contraction.across)
         sweep = Sweep(self, contraction, left, shape, limit, tell)
-        result = ResultType.parse(self.dtype)
-        total = result.zeros(left.device, *contraction.shape(sweep.n_outputs, n1, n2))
+        zeros = partial(self._result.zeros, left.device)
+        total = zeros(*contraction.shape(sweep.n_outputs, n1, n2))
         squares = None
         if normalize and right is not None:
-            squares = result.zeros(left.device, n1), result.zeros(left.device, n2)
+            squares = zeros(n1), zeros(n2)
         if right is None or n1 >= n2:
             sweep.kernel(left, right, total, squares)
         else:  # the derivatives of the fewer are the ones to hold
@@ -273,7 +405,7 @@ class EmpiricalNTK(JacobianProducts):
             normalize_in_place(arranged, require_finite(rows), require_finite(columns))
             if right is None and contraction is TRACED:
                 arranged.fill_diagonal_(0.0).diagonal().add_(rows > 0.0)
-        return result.finished(arranged)
+        return self._result.finished(arranged)
 
     def _sides(self, X1: Any, X2: Any) -> tuple[Examples, Examples | None]:
         """Both sides of a kernel; None in place of a second that is the first."""
@@ -286,3 +418,29 @@ class EmpiricalNTK(JacobianProducts):
                 f"X1 has examples of shape {left.shape} and X2 of {right.shape}; they must agree"
             )
         return left, right
+
+    @property
+    def _result(self) -> ResultType:
+        return ResultType.parse(self.dtype)
+
+    def _examples(self, X: Any, name: str) -> Examples:
+        return Examples(X, self.model, self.input_shape, name)
+
+    def _scale(self, X: Any) -> Tensor:
+        """1/√K(x, x)."""
+        return inverse_roots(torch.as_tensor(self.diagonal(X, normalize=False)))
+
+    def _settings(
+        self,
+        words: str,
+        *,
+        normalize: bool | None = None,
+        max_memory: str | int | None = None,
+        progress: Progress = None,
+    ) -> tuple[bool, int, Tell]:
+        """`KernelOptions` with the kernel's own settings where none is given."""
+        return (
+            self.normalize if normalize is None else as_flag("normalize", normalize),
+            parse_size(self.max_memory if max_memory is None else max_memory, "max_memory"),
+            as_progress(progress, words),
+        )

@@ -39,24 +39,12 @@ class Workspace:
 
 
 class FormCost(NamedTuple):
-    """Memory and work of a form, for one example.
+    """Memory and work of a form, for one example."""
 
-    Attributes
-    ----------
-    stored : int
-        Entries kept.
-    passing : int
-        Entries held only while the batch of the example is being filled in.
-    build : float
-        Flops to turn u and δ into what is kept.
-    pair : float
-        Flops of the inner products with another example, all outputs.
-    """
-
-    stored: int
-    passing: int
-    build: float
-    pair: float
+    stored: int  # entries kept
+    passing: int  # entries held only while the batch of the example is being filled in
+    build: float  # flops to turn u and δ into what is kept
+    pair: float  # flops of the inner products with another example, all outputs
 
 
 class Gradients(ABC):
@@ -99,13 +87,6 @@ class Factor(Gradients):
 
     It is filled in batches: `begin` a batch, `see` each call of the forward pass, `take` the
     gradient of each call for each output, then `finish` the batch.
-
-    Parameters
-    ----------
-    unit : Unit
-    n, outputs : int
-        How many of each.
-    workspace : Workspace
     """
 
     u: Tensor  # (rows, g, P, F)
@@ -199,17 +180,22 @@ class DirectFactor(ExplicitGradients, Factor):
 
 
 class GramFactor(Factor):
-    """u and δ of all examples; for a single group, since others have small weights."""
+    """u and δ of all examples; for a single group, since others have small weights.
+
+    Of the inputs of an embedding only tokens are kept: u_p·u'_p' is 1 where they agree, else 0.
+    """
 
     least_scratch = 1
 
     def __init__(self, unit: Unit, n: int, outputs: int, workspace: Workspace) -> None:
         super().__init__(unit, n, outputs, workspace)
         self._make_room(0, n)
+        if unit.rule.gives_tokens:
+            self.u = self.u.to(torch.int64)
 
     @staticmethod
     def suits(unit: Unit) -> bool:
-        return unit.groups == 1 and not unit.rule.gives_tokens
+        return unit.groups == 1
 
     @staticmethod
     def cost(unit: Unit, outputs: int, across: bool) -> FormCost:
@@ -243,7 +229,10 @@ class GramFactor(Factor):
 
     def _inputs(self, mine: Tensor, others: Tensor) -> Tensor:
         """u_p·u'_p'."""
-        return mine @ others.mT
+        if not self.unit.rule.gives_tokens:
+            return mine @ others.mT
+        same = (mine == others.mT).logical_and_(mine >= 0)  # −1 is the padding token
+        return same.to(self.workspace.dtype)
 
     def add_squares(self, target: Tensor) -> None:
         for rows in pieces(self.n, max(1, self.workspace.scratch // self.unit.total_positions**2)):
@@ -251,23 +240,7 @@ class GramFactor(Factor):
             add(target[rows], (delta @ delta.mT).mul_(self._inputs(u, u)).sum((1, 2)))
 
 
-class TokenFactor(GramFactor):
-    """A Gram form for embeddings: u_p·u'_p' is 1 where two tokens are the same, else 0."""
-
-    def _make_room(self, first: int, n: int) -> None:
-        super()._make_room(first, n)
-        self.u = self.u.to(torch.int64)
-
-    @staticmethod
-    def suits(unit: Unit) -> bool:
-        return unit.rule.gives_tokens
-
-    def _inputs(self, mine: Tensor, others: Tensor) -> Tensor:
-        same = (mine == others.mT).logical_and_(mine >= 0)  # −1 is the padding token
-        return same.to(self.workspace.dtype)
-
-
-FORMS: tuple[type[Factor], ...] = (DirectFactor, GramFactor, TokenFactor)
+FORMS: tuple[type[Factor], ...] = (DirectFactor, GramFactor)
 
 
 class WrittenGradients(ExplicitGradients):
@@ -275,12 +248,6 @@ class WrittenGradients(ExplicitGradients):
 
     Inner products do not care for the order of the entries, so tensors are kept as autograd
     leaves them where the examples come in one batch; only several batches are copied together.
-
-    Parameters
-    ----------
-    n, outputs : int
-        How many of each.
-    workspace : Workspace
     """
 
     def __init__(self, n: int, outputs: int, workspace: Workspace) -> None:

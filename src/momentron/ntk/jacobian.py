@@ -1,215 +1,125 @@
-"""Products with a tangent kernel and with the Jacobian behind it, without forming either."""
+"""Gradients example by example, and the Jacobian of a model as a linear map, by products alone."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
-from typing import Any, TypedDict, Unpack
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from scipy.sparse.linalg import LinearOperator
 from torch import Tensor, nn
+from torch.func import functional_call, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from momentron.data.arguments import as_flag, parse_size
 from momentron.errors import InputError, short
-from momentron.ntk.kernel_array import ResultType, inverse_roots, require_finite
 from momentron.ntk.memory_plan import SHARE, STEP_LIMIT, format_memory
 from momentron.ntk.model_checks import flat_outputs
 from momentron.ntk.model_structure import examine
-from momentron.ntk.selection import (
-    Examples,
-    Outputs,
-    Readout,
-    Selection,
-    chosen_parameters,
-    pieces,
-)
-from momentron.ntk.unstructured import ExampleGradients, differentiable_attention
-from momentron.views.progress import Progress, Tell, as_progress, part_of
+from momentron.ntk.selection import Examples, Readout, chosen_parameters
+
+if TYPE_CHECKING:
+    from momentron.ntk.empirical import EmpiricalNTK
 
 Vector = list[Tensor]
 """One tensor per parameter."""
 
+Piece = tuple[int, slice, Vector]
+"""An output, some of the examples, and their gradients."""
 
-class KernelOptions(TypedDict, total=False):
-    """What each form of a kernel takes besides the examples.
 
-    Attributes
-    ----------
-    normalize : bool
-    max_memory : str or int
-        Instead of the values given to the constructor.
-    progress : bool or callable
-        True for a line on standard error, or a function of the fraction done.
+class ExampleGradients:
+    """∂A_o(x_i)/∂θ for the parameters θ that no structured unit covers.
+
+    The examples of a batch are sent through `torch.func.vmap`, each with its own parameters that
+    share one memory; one backward pass per output then gives the gradients of all of them. A model
+    that vmap cannot transform (recurrent layers, control flow on values) is run example by example;
+    a few rows `x` tell which it is.
     """
 
-    normalize: bool | None
-    max_memory: str | int | None
-    progress: Progress
+    def __init__(self, model: nn.Module, names: Sequence[str], x: Tensor, readout: Readout) -> None:
+        self.model = model
+        self.readout = readout
+        self.names = list(names)
+        self.parameters = [model.get_parameter(name) for name in names]
+        self.is_vectorised = bool(self.names) and self._can_vectorise(x)
 
+    def __call__(self, X: Examples, rows: slice, outputs: range) -> Iterator[Piece]:
+        """Yield (o, part, gradients), each gradient with one row for each example of the part.
 
-class JacobianProducts(ABC):
-    """J, Jᵀ and K = JJᵀ as linear maps; the part of `EmpiricalNTK` that forms no matrix."""
-
-    model: nn.Module
-    input_shape: tuple[int, ...] | None
-    outputs: Outputs
-    parameters: Selection
-    normalize: bool
-    max_memory: str | int
-    dtype: Any
-
-    @abstractmethod
-    def diagonal(self, X: Any, **options: Unpack[KernelOptions]) -> Any:
-        """K(x, x) of each row."""
-
-    def jvp(self, X: Any, direction: Mapping[str, Any], *, progress: Progress = None) -> Any:
-        """Jv: how fast each output changes as the parameters move in a direction.
-
-        Parameters
-        ----------
-        X : array-like or Tensor of shape (n, ...)
-        direction : mapping of str to array-like or Tensor
-            From names of chosen parameters to arrays of the same shape; parameters that are left
-            out do not move.
-        progress : bool or callable, optional
-
-        Returns
-        -------
-        array of shape (n, k)
+        A part is a slice of the rows, counted from their start.
         """
-        examples = self._examples(X, "X")
-        _, limit, tell = self._settings("Jacobian product", progress=progress)
-        linear = Linearised(self, examples)
-        v = _as_vector(linear, direction)
-        _, batch = linear.plan(1, limit)
-        parts = [
-            linear.push(examples, rows, [v])[0] for rows in _batches(len(examples), batch, tell)
-        ]
-        return ResultType.parse(self.dtype).finished(require_finite(torch.cat(parts)))
+        if not self.names:
+            return
+        x, n = X.rows(rows), rows.stop - rows.start
+        if self.is_vectorised:
+            with plain_operations():
+                found, own = self._forward(x)
+            found = self.readout(found, X.places_of(rows))
+            for o in outputs:
+                with plain_operations():
+                    gradients = _gradients(found[:, o].sum(), own, o != outputs[-1])
+                yield o, slice(0, n), gradients
+            return
+        for i in range(n):
+            place = X.places_of(slice(rows.start + i, rows.start + i + 1))
+            found = self.readout(flat_outputs(self.model(x[i : i + 1]), 1), place)
+            for o in outputs:
+                gradients = _gradients(found[0, o], self.parameters, o != outputs[-1])
+                yield o, slice(i, i + 1), [gradient.unsqueeze(0) for gradient in gradients]
 
-    def vjp(self, X: Any, weights: Any, *, progress: Progress = None) -> dict[str, Any]:
-        """Jᵀc: the gradient of Σ c_io A_o(x_i), summed over all examples.
+    def _can_vectorise(self, x: Tensor) -> bool:
+        # vmap gives the padding token of an embedding a gradient, autograd does not
+        if any(getattr(m, "padding_idx", None) is not None for m in self.model.modules()):
+            return False
+        try:
+            with torch.no_grad():
+                expected = self.model(x)
+            with plain_operations():
+                found, own = self._forward(x)
+                _gradients(found[:, 0].sum(), own, False)
+        except (RuntimeError, NotImplementedError, TypeError, ValueError):
+            return False
+        with torch.no_grad():
+            difference = (found - expected.reshape(len(x), -1)).abs().max()
+            limit = torch.finfo(found.dtype).eps ** 0.5 * found.abs().max()
+            return bool(difference <= limit)
 
-        Parameters
-        ----------
-        X : array-like or Tensor of shape (n, ...)
-        weights : array-like or Tensor of shape (n, k)
-            c.
-        progress : bool or callable, optional
+    def _forward(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """The outputs, and the parameters of each example, on which they depend."""
+        own = [p.detach().expand(len(x), *p.shape).requires_grad_() for p in self.parameters]
 
-        Returns
-        -------
-        dict
-            An array of the parameter's shape for each name of a chosen parameter.
-        """
-        examples = self._examples(X, "X")
-        _, limit, tell = self._settings("Jacobian product", progress=progress)
-        linear = Linearised(self, examples)
-        c = _as_matrix(weights, "weights", linear, examples, linear.n_outputs)
-        total, (_, batch) = linear.zeros(), linear.plan(1, limit)
-        for rows in _batches(len(examples), batch, tell):
-            linear.pull(examples, rows, [c[rows]], [total])
-        result = ResultType.parse(self.dtype)
-        return {
-            name: result.finished(require_finite(part))
-            for name, part in zip(linear.names, total, strict=True)
-        }
+        def outputs_of_one(parameters: list[Tensor], row: Tensor) -> Tensor:
+            named = dict(zip(self.names, parameters, strict=True))
+            return functional_call(self.model, named, (row.unsqueeze(0),)).reshape(-1)
 
-    def matvec(self, X1: Any, v: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
-        """K(X1, X2) v, with the kernel summed over the outputs, and without forming it.
-
-        It costs one backward pass over X2, and one through the backward pass over X1, for each
-        output and column of v, whatever the number of pairs, and memory for as many copies of the
-        parameters as `max_memory` holds, at least one.
-
-        Parameters
-        ----------
-        X1, X2 : array-like or Tensor of shape (n1, ...) and (n2, ...)
-            X2 is X1 by default.
-        v : array-like or Tensor of shape (n2,) or (n2, m)
-        **options
-            As in a call of the kernel.
-
-        Returns
-        -------
-        array of shape (n1,) or (n1, m)
-        """
-        normalize, limit, tell = self._settings("kernel product", **options)
-        left = self._examples(X1, "X1")
-        right = left if X2 is None else self._examples(X2, "X2")
-        linear = Linearised(self, right)
-        columns = _as_matrix(v, "v", linear, right)
-        if normalize:
-            columns = columns * self._scale(X1 if X2 is None else X2).to(columns)[:, None]
-        result = ResultType.parse(self.dtype)
-        total = result.zeros(left.device, len(left), columns.shape[1])
-        seeds = [(o, j) for j in range(columns.shape[1]) for o in range(linear.n_outputs)]
-        held, batch = linear.plan(len(seeds), limit)
-        for start in range(0, len(seeds), held):
-            some = seeds[start : start + held]
-            begun, ended = start / len(seeds), (start + len(some)) / len(seeds)
-            middle = 0.5 * (begun + ended)
-            vectors = [linear.zeros() for _ in some]
-            for rows in _batches(len(right), batch, part_of(tell, begun, middle)):
-                weights = [columns.new_zeros(len(columns[rows]), linear.n_outputs) for _ in some]
-                for c, (o, j) in zip(weights, some, strict=True):
-                    c[:, o] = columns[rows, j]
-                linear.pull(right, rows, weights, vectors)
-            for rows in _batches(len(left), batch, part_of(tell, middle, ended)):
-                for (o, j), found in zip(some, linear.push(left, rows, vectors), strict=True):
-                    total[rows, j] += found[:, o].to(total.device)
-        if normalize:
-            total *= self._scale(X1).to(total)[:, None]
-        return result.finished(require_finite(total.reshape(len(left), *np.shape(v)[1:])))
-
-    def linear_operator(self, X: Any) -> LinearOperator:
-        """K(X, X) as an operator of scipy, for its eigenvalue and linear solvers.
-
-        Every product is a `matvec`; the diagonal that a normalised kernel needs is computed once
-        per product.
-        """
-        kernel = copy(self)
-        kernel.dtype = None
-        n = len(self._examples(X, "X"))
-
-        def product(v: np.ndarray) -> np.ndarray:
-            found: np.ndarray = kernel.matvec(X, v.reshape(n, -1))
-            return found.reshape(v.shape)
-
-        return LinearOperator(
-            (n, n), matvec=product, rmatvec=product, matmat=product, dtype=np.float64
-        )
-
-    def _examples(self, X: Any, name: str) -> Examples:
-        return Examples(X, self.model, self.input_shape, name)
-
-    def _scale(self, X: Any) -> Tensor:
-        """1/√K(x, x)."""
-        return inverse_roots(torch.as_tensor(self.diagonal(X, normalize=False)))
-
-    def _settings(
-        self,
-        words: str,
-        *,
-        normalize: bool | None = None,
-        max_memory: str | int | None = None,
-        progress: Progress = None,
-    ) -> tuple[bool, int, Tell]:
-        """`KernelOptions` with the kernel's own settings where none is given."""
-        return (
-            self.normalize if normalize is None else as_flag("normalize", normalize),
-            parse_size(self.max_memory if max_memory is None else max_memory, "max_memory"),
-            as_progress(progress, words),
-        )
+        return vmap(outputs_of_one)(own, x), own
 
 
-def _batches(n: int, size: int, tell: Tell) -> Iterator[slice]:
-    for rows in pieces(n, size):
-        yield rows
-        tell(rows.stop / n)
+def _gradients(output: Tensor, parameters: Sequence[Tensor], keep: bool) -> list[Tensor]:
+    found = torch.autograd.grad(output, parameters, retain_graph=keep, allow_unused=True)
+    return [
+        torch.zeros_like(p) if g is None else g.to_dense() if g.is_sparse else g
+        for g, p in zip(found, parameters, strict=True)
+    ]
+
+
+@contextmanager
+def plain_operations() -> Iterator[None]:
+    """Attention by its formula, and no warning where vmap loops over an operation: it is meant to.
+
+    The fast path of attention must go, since vmap hides from it that a derivative is wanted; its
+    fused kernels have no forward mode, and vmap would loop over them.
+    """
+    enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH):
+            warnings.filterwarnings("ignore", message=".*performance drop.*")
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(enabled)
 
 
 class Linearised:
@@ -218,17 +128,10 @@ class Linearised:
     Jᵀc is a backward pass. It is linear in c, so Jv is the derivative of ⟨Jᵀc, v⟩ with respect to
     c, a backward pass through the backward pass. Where the model has no such second pass, or
     ⟨c, Jv⟩ and ⟨Jᵀc, v⟩ differ on a few examples, each example's gradients are multiplied by v.
-
-    Parameters
-    ----------
-    ntk : JacobianProducts
-        The model, and which of its parameters and outputs count.
-    examples : Examples
-        A few of them are sent through the model to examine it.
     """
 
     @torch.enable_grad()
-    def __init__(self, ntk: JacobianProducts, examples: Examples) -> None:
+    def __init__(self, ntk: EmpiricalNTK, examples: Examples) -> None:
         self.model, self.readout, few = ntk.model, Readout(ntk.outputs), examples.few(4)
         chosen = chosen_parameters(ntk.model, ntk.parameters)
         structure = examine(ntk.model, few, chosen)
@@ -268,6 +171,28 @@ class Linearised:
     def zeros(self) -> Vector:
         return [torch.zeros_like(p, dtype=self.dtype) for p in self.parameters]
 
+    def vector(self, direction: Mapping[str, Any]) -> Vector:
+        """A direction as users pass it; parameters that it leaves out do not move."""
+        if not isinstance(direction, Mapping):
+            raise InputError(
+                f"direction is {type(direction).__name__}; pass a mapping from names of parameters "
+                "to arrays, as vjp returns it"
+            )
+        found = dict(zip(self.names, self.zeros(), strict=True))
+        for name, values in direction.items():
+            if name not in found:
+                raise InputError(
+                    f"direction names {short(name)}; the chosen parameters are {self.names}"
+                )
+            given = _as_tensor(values, f"direction[{short(name)}]")
+            if given.shape != found[name].shape:
+                raise InputError(
+                    f"direction[{short(name)}] has shape {tuple(given.shape)}; "
+                    f"its parameter has {tuple(found[name].shape)}"
+                )
+            found[name].copy_(given)
+        return list(found.values())
+
     @torch.enable_grad()
     def pull(
         self, examples: Examples, rows: slice, weights: Sequence[Tensor], into: Sequence[Vector]
@@ -303,7 +228,7 @@ class Linearised:
     def _second_pass(
         self, examples: Examples, rows: slice, directions: Sequence[Vector]
     ) -> list[Tensor]:
-        with differentiable_attention():
+        with plain_operations():
             outputs = self._outputs(examples, rows)
         c = torch.zeros_like(outputs, requires_grad=True)
         found = torch.autograd.grad(
@@ -350,7 +275,7 @@ def _as_tensor(values: Any, name: str) -> Tensor:
     return torch.tensor(np.ascontiguousarray(found, np.float64))
 
 
-def _as_matrix(
+def as_matrix(
     values: Any, name: str, linear: Linearised, examples: Examples, width: int | None = None
 ) -> Tensor:
     """One row per example; a vector is one column. `width` is the number of columns, if fixed."""
@@ -365,28 +290,4 @@ def _as_matrix(
             f"{name} has shape {tuple(found.shape)}; it must be ({n}, {width}), one column per "
             "output"
         )
-    return found
-
-
-def _as_vector(linear: Linearised, direction: Mapping[str, Any]) -> Vector:
-    if not isinstance(direction, Mapping):
-        raise InputError(
-            f"direction is {type(direction).__name__}; pass a mapping from names of parameters "
-            "to arrays, as vjp returns it"
-        )
-    unknown = [name for name in direction if name not in linear.names]
-    if unknown:
-        raise InputError(
-            f"direction names {short(unknown[0])}; the chosen parameters are {linear.names}"
-        )
-    found = linear.zeros()
-    for name, part in zip(linear.names, found, strict=True):
-        if name in direction:
-            given = _as_tensor(direction[name], f"direction[{short(name)}]")
-            if given.shape != part.shape:
-                raise InputError(
-                    f"direction[{short(name)}] has shape {tuple(given.shape)}; "
-                    f"its parameter has {tuple(part.shape)}"
-                )
-            part.copy_(given)
     return found

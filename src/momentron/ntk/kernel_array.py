@@ -34,13 +34,9 @@ class OutputPair(NamedTuple):
 
 @dataclass(frozen=True)
 class Contraction:
-    """A way to treat outputs.
+    """A way to treat outputs, by the number of axes that a result has for them.
 
-    Attributes
-    ----------
-    axes : int
-        Axes of outputs that a result has: 0 sums K_oo over o, 1 keeps K_oo for each o, and 2 keeps
-        K_op for all o and p.
+    0 sums K_oo over o, 1 keeps K_oo for each o, and 2 keeps K_op for all o and p.
     """
 
     axes: int
@@ -104,14 +100,7 @@ def _only(output: int) -> slice:
 
 @dataclass(frozen=True)
 class ResultType:
-    """The type of a result, and the library that it belongs to.
-
-    Attributes
-    ----------
-    dtype : torch.dtype
-    is_tensor : bool
-        A tensor on the model's device, else an array of numpy.
-    """
+    """The type of a result: a tensor on the model's device, or an array of numpy."""
 
     dtype: torch.dtype
     is_tensor: bool

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,13 +28,6 @@ BATCH = 256  # examples that pass through the model to be classified at once
 
 Data = Any
 """(X, y): examples with labels."""
-
-
-class Labelled(NamedTuple):
-    """Examples X and their labels y."""
-
-    X: Any
-    y: np.ndarray
 
 
 @dataclass(frozen=True, repr=False)
@@ -142,10 +135,10 @@ class KernelTracker:
             "parameters": parameters,
         }
         self.train, self.test = as_labelled(train, "train"), as_labelled(test, "test")
-        kinds = [labels.y.dtype for labels in (self.train, self.test)]
+        kinds = [labels.dtype for _, labels in (self.train, self.test)]
         if (kinds[0].kind in "US") != (kinds[1].kind in "US"):
             raise InputError(f"train has labels of type {kinds[0]}, test of {kinds[1]}: use one")
-        self.classes = np.unique(np.concatenate([self.train.y, self.test.y]))
+        self.classes = np.unique(np.concatenate([self.train[1], self.test[1]]))
         self._progress = progress
         as_progress(progress, "")  # refused now if it is invalid
         self.rows: list[dict[str, Any]] = []
@@ -174,10 +167,7 @@ class KernelTracker:
         first = len(y) / (len(y) + len(y_test))  # by the examples that pass the network
         with modes_kept(model):
             model.eval()
-            errors = [
-                network_error(model, self.examples(model, which), which.y, self.classes)
-                for which in (self.test, self.train)
-            ]
+            errors = [self._network_error(model, name) for name in ("test", "train")]
             kernel = ntk(X, progress=part_of(tell, 0.0, first))
             result = max_margin(kernel, y, kernel="precomputed", **self._fit)  # type: ignore[arg-type]
             if result.status is Status.INTERRUPTED:
@@ -198,10 +188,19 @@ class KernelTracker:
         self._kernels.append(kernel)
         return Snapshot(epoch, kernel, cross, result)
 
-    def examples(self, model: nn.Module, which: Labelled) -> Examples:
-        """The training or the test examples as the model reads them."""
-        name = "train[0]" if which is self.train else "test[0]"
-        return Examples(which.X, model, self._kernel["input_shape"], name)  # type: ignore[arg-type]
+    def examples(self, model: nn.Module, name: str) -> Examples:
+        """The examples of "train" or of "test" as the model reads them."""
+        X, _ = getattr(self, name)
+        return Examples(X, model, self._kernel["input_shape"], f"{name}[0]")  # type: ignore[arg-type]
+
+    def _network_error(self, model: nn.Module, name: str) -> float:
+        """The share of examples that the network itself gets wrong."""
+        examples, (_, y), wrong = self.examples(model, name), getattr(self, name), 0
+        for rows in pieces(len(examples), BATCH):
+            outputs = class_outputs(model, examples.rows(rows), self.classes)
+            answers = (outputs[:, 0] > 0.0) if outputs.shape[1] == 1 else outputs.argmax(dim=1)
+            wrong += int(np.sum(self.classes[answers.long().cpu().numpy()] != y[rows]))
+        return wrong / len(examples)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -247,7 +246,7 @@ def as_epoch(epoch: Any) -> float:
     return int(number) if number.is_integer() else number
 
 
-def as_labelled(data: Data, name: str) -> Labelled:
+def as_labelled(data: Data, name: str) -> tuple[Any, np.ndarray]:
     """A pair of as many examples as labels."""
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise InputError(f"{name} is {type(data).__name__}; pass a pair (X, y)")
@@ -257,23 +256,11 @@ def as_labelled(data: Data, name: str) -> Labelled:
             f"{name} has {len(X)} examples and labels of shape {y.shape}; "
             f"they must have shape ({len(X)},)"
         )
-    return Labelled(X, y)
-
-
-def network_error(
-    model: nn.Module, examples: Examples, y: np.ndarray, classes: np.ndarray
-) -> float:
-    """The share of examples that the network itself gets wrong; NaN outputs are an error."""
-    wrong = 0
-    for rows in pieces(len(examples), BATCH):
-        outputs = class_outputs(model, examples.rows(rows), classes)
-        answers = (outputs[:, 0] > 0.0) if outputs.shape[1] == 1 else outputs.argmax(dim=1)
-        wrong += int(np.sum(classes[answers.long().cpu().numpy()] != y[rows]))
-    return wrong / len(examples)
+    return X, y
 
 
 def class_outputs(model: nn.Module, x: Tensor, classes: np.ndarray) -> Tensor:
-    """The outputs of some examples, which must name one class per example."""
+    """The outputs of some examples, which must be finite and name one class per example."""
     with torch.no_grad():
         outputs = model(x)
     n, k = len(x), classes.size

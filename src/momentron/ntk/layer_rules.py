@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,10 +78,13 @@ class ConvRule(Rule):
     def features(self, module: Any, x: Tensor) -> Tensor:
         """All patches, copied out of a view of the padded input."""
         d = x.ndim - 2
+        sides = module._reversed_padding_repeated_twice  # which torch's own forward reads
         if module.padding_mode == "zeros":
-            x = F.pad(x, zero_padding(module))
-        else:  # what torch's own forward reads
-            x = F.pad(x, module._reversed_padding_repeated_twice, mode=module.padding_mode)
+            if not isinstance(module.padding, str):
+                sides = [side for side in reversed(module.padding) for _ in range(2)]
+            x = F.pad(x, sides)
+        else:
+            x = F.pad(x, sides, mode=module.padding_mode)
         sizes = zip(module.kernel_size, module.stride, module.dilation, strict=True)
         for axis, (kernel, stride, dilation) in enumerate(sizes, start=2):
             x = x.unfold(axis, dilation * (kernel - 1) + 1, stride)[..., ::dilation]
@@ -111,15 +115,11 @@ class NormRule(Rule):
         return self._by_entry(module, gradient).unsqueeze(3)
 
     def _normalised(self, module: Any, x: Tensor) -> Tensor:
-        if isinstance(module, nn.LayerNorm):
-            return F.layer_norm(x, module.normalized_shape, None, None, module.eps)
-        if isinstance(module, nn.RMSNorm):
-            return F.rms_norm(x, module.normalized_shape, None, module.eps)
-        if isinstance(module, nn.GroupNorm):
-            return F.group_norm(x, module.num_groups, None, None, module.eps)
-        if isinstance(module, _InstanceNorm):
-            return F.instance_norm(x, eps=module.eps)
-        return F.batch_norm(x, module.running_mean, module.running_var, eps=module.eps)
+        """The output without weight and bias."""
+        bare = copy(module)
+        bare._parameters = dict.fromkeys(module._parameters)
+        normalised: Tensor = bare.forward(x)  # without hooks
+        return normalised
 
     def _by_entry(self, module: Any, x: Tensor) -> Tensor:
         """(n, affine entries, positions): an entry is a channel, or one of the last axes."""
@@ -174,17 +174,3 @@ def _is_plain(module: Any, kind: Any) -> bool:
     return all(
         getattr(module, name, None) is module._parameters.get(name) for name in ("weight", "bias")
     )
-
-
-def zero_padding(module: Any) -> list[int]:
-    """The zeros before and after each axis, the last axis first, as `torch.nn.functional.pad`."""
-    sides: list[int] = []
-    for axis in reversed(range(len(module.kernel_size))):
-        if module.padding == "same":
-            total = module.dilation[axis] * (module.kernel_size[axis] - 1)
-            sides += [total // 2, total - total // 2]
-        elif module.padding == "valid":
-            sides += [0, 0]
-        else:
-            sides += [module.padding[axis]] * 2
-    return sides

@@ -60,34 +60,17 @@ class KernelShape:
 class Plan(NamedTuple):
     """Blocks of the work.
 
-    Attributes
-    ----------
-    structure : ModelStructure
-        What is differentiated as a unit, and what is not.
-    shape : KernelShape
-    itemsize : int
-        Bytes of an entry of the derivatives.
-    forms : tuple of Factor types
-        One per unit.
-    total : FormCost
-        Of all units and other parameters.
-    scratch : int
-        Entries of one scratch array.
-    outputs : int
-        Outputs differentiated at a time.
-    columns : int
-        Examples of X2 whose derivatives are held while examples of X1 pass by.
-    step : int
-        Examples of X1 that pass by at a time; also the size of batches.
+    The derivatives of `columns` examples of X2 are held while examples of X1 pass by, `step` of
+    them at a time, which is also the size of batches.
     """
 
     structure: ModelStructure
     shape: KernelShape
-    itemsize: int
-    forms: tuple[type[Factor], ...]
-    total: FormCost
-    scratch: int
-    outputs: int
+    itemsize: int  # bytes of an entry of the derivatives
+    forms: tuple[type[Factor], ...]  # one per unit
+    total: FormCost  # of all units and other parameters
+    scratch: int  # entries of one scratch array
+    outputs: int  # differentiated at a time
     columns: int = 1
     step: int = 1
 
@@ -136,10 +119,7 @@ def make_plan(
 ) -> Plan:
     """The cheapest plan that fits, for any of these views of one model.
 
-    Raises
-    ------
-    InputError
-        If the least that can be done at a time, one pair and one output, takes more.
+    The least that can be done at a time is one pair and one output.
     """
     budget = int(SHARE * max_bytes)
     plans = [

@@ -19,13 +19,7 @@ _SEPARATE = "call model.eval(), or let each output depend on its own example onl
 
 
 def require_eval(model: nn.Module) -> None:
-    """Refuse modules whose output is random or depends on the other examples of the batch.
-
-    Raises
-    ------
-    InputError
-        Which names the module and the remedy.
-    """
+    """Refuse modules whose output is random or depends on the other examples of the batch."""
     for name, module in model.named_modules():
         fault = _fault(module)
         if fault is not None:
@@ -60,13 +54,7 @@ def _fault(module: Any) -> str | None:
 
 
 def flat_outputs(outputs: Any, n: int) -> Tensor:
-    """Outputs of n examples as an (n, outputs) matrix.
-
-    Raises
-    ------
-    InputError
-        If they are not a tensor of real numbers with at least one entry per example.
-    """
+    """Outputs of n examples as an (n, outputs) matrix, if they are a tensor of real numbers."""
     if not isinstance(outputs, Tensor):
         raise InputError(
             f"the model returns {type(outputs).__name__}; the kernel needs one tensor of outputs: "

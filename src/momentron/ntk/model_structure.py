@@ -35,23 +35,15 @@ OFTEN_READ = 8.0  # flops of a pass for each entry of a parameter of which nothi
 class Unit(NamedTuple):
     """Trained parameters of a structured module, or of several that share them.
 
-    Attributes
-    ----------
-    rule : Rule
-    modules : list of Module
-    weight, bias : Parameter or None
-        None where it is not trained.
-    groups, channels, fan_in : int
-        g, C and F, in which the bias counts as the weight of an input that is 1.
-    positions : tuple of int
-        P of each call in one forward pass: gradients add over calls as they do over positions.
+    `positions` has P of each call in one forward pass: gradients add over calls as they do over
+    positions.
     """
 
     rule: Rule
     modules: list[nn.Module]
-    weight: nn.Parameter | None
+    weight: nn.Parameter | None  # None where it is not trained, as is the bias
     bias: nn.Parameter | None
-    groups: int = 0
+    groups: int = 0  # g, C and F, in which the bias counts as the weight of an input that is 1
     channels: int = 0
     fan_in: int = 0
     positions: tuple[int, ...] = ()
@@ -72,30 +64,18 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelStructure:
-    """Units, the names of the other parameters, and what a plan has to know.
+    """Units, the numbers of entries of all parameters, and what a plan has to know.
 
-    Attributes
-    ----------
-    units : tuple of Unit
-    unstructured : mapping of str to int
-        Trained parameters that no unit covers, with their numbers of entries.
-    covered : mapping of str to int
-        Those that units cover.
-    n_outputs : int
-    graph_bytes : int
-        Memory that autograd holds for one example between the passes, and works with in them.
-    flops : float
-        Of one example in one pass through the model, forwards or backwards.
-    unstructured_flops : float
-        Of the gradients of unstructured parameters, for one example and output, besides the pass.
+    Numbers of bytes and of flops are for one example. `unstructured_flops` are those of the
+    gradients of unstructured parameters for one output, besides the pass.
     """
 
     units: tuple[Unit, ...]
-    unstructured: Mapping[str, int]
+    unstructured: Mapping[str, int]  # trained parameters that no unit covers
     covered: Mapping[str, int]
     n_outputs: int
-    graph_bytes: int
-    flops: float
+    graph_bytes: int  # that autograd holds between the passes, and works with in them
+    flops: float  # of one pass through the model, forwards or backwards
     unstructured_flops: float
 
     def without_units(self) -> ModelStructure:
@@ -127,17 +107,8 @@ def examine(
 ) -> ModelStructure:
     """Find the units of a model from four rows of its input.
 
-    Parameters
-    ----------
-    model : Module
-    x : tensor of shape (4, ...)
-    chosen : mapping of str to Parameter, optional
-        The parameters to differentiate by; by default all that are trained.
-
-    Raises
-    ------
-    InputError
-        If the model is random, mixes examples, trains nothing, or returns no tensor of outputs.
+    The derivatives are by the chosen parameters, by default all that are trained. Refused are
+    models that are random, mix examples, train nothing, or return no tensor of outputs.
     """
     require_eval(model)
     named = chosen_parameters(model) if chosen is None else chosen

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from momentron.errors import InputError, short
 from momentron.ntk.spectra import on_host
+from momentron.views.progress import Tell
 
 Outputs = int | slice | Iterable[int] | None
 """As users choose them: one, a slice, several, or None for all."""
@@ -28,23 +29,12 @@ class Readout:
     With labels c, example i has one difference A_c − A_j for each wrong output j, in rising order:
     the features of the paper's reduction from many classes to two. A single output stands for the
     difference of two classes and only takes the sign of the label.
-
-    Attributes
-    ----------
-    chosen : int, slice, sequence of int or None
-        The outputs that are read; None for all.
     """
 
     chosen: Outputs = None
 
     def numbers(self, k: int) -> list[int]:
-        """The outputs that are read, of k.
-
-        Raises
-        ------
-        InputError
-            If there is no such output, or none is chosen, or one twice.
-        """
+        """The outputs that are read, of k."""
         chosen = self.chosen
         if chosen is None:
             return list(range(k))
@@ -101,10 +91,12 @@ class Readout:
         return torch.tensor([known.index(label) for label in labels.tolist()])
 
 
-def pieces(n: int, size: int) -> Iterator[slice]:
-    """0 to n in parts of a size; the last may be smaller."""
+def pieces(n: int, size: int, tell: Tell = lambda share: None) -> Iterator[slice]:
+    """0 to n in parts of a size; the last may be smaller. `tell` hears the share that is done."""
     for start in range(0, n, size):
-        yield slice(start, min(start + size, n))
+        stop = min(start + size, n)
+        yield slice(start, stop)
+        tell(stop / n)
 
 
 def shifted(rows: slice, by: int) -> slice:
@@ -116,24 +108,12 @@ class Examples:
     """Rows of an array or tensor, on the model's device and in its type when they are read.
 
     Real numbers take the type of the model's parameters. Whole numbers do too, but stay int64 if
-    the model has an embedding, which reads them as tokens.
-
-    Parameters
-    ----------
-    X : array-like or Tensor of shape (n, ...)
-    model : Module
-    input_shape : tuple of int, optional
-        Shape of one example, if the rows of a 2-D X have to be reshaped.
-    name : str
-        For errors.
+    the model has an embedding, which reads them as tokens. Rows of a 2-D X are reshaped to
+    `input_shape`, the shape of one example; `name` is for errors.
     """
 
     def __init__(
-        self,
-        X: Any,
-        model: nn.Module,
-        input_shape: tuple[int, ...] | None,
-        name: str,
+        self, X: Any, model: nn.Module, input_shape: tuple[int, ...] | None, name: str
     ) -> None:
         self.X = X.detach() if isinstance(X, Tensor) else np.asarray(X)
         if not isinstance(self.X, Tensor) and self.X.dtype.kind not in "fiub":
@@ -194,11 +174,6 @@ def chosen_parameters(model: nn.Module, selection: Selection = None) -> dict[str
     A pattern chooses a parameter if it matches its name or the name of a module that holds it:
     "head.weight", "head", "blocks.0", "*.bias", "blocks.[0-3]". A parameter that modules share
     has several names, each of which will do.
-
-    Raises
-    ------
-    InputError
-        If nothing is trained, or a pattern matches nothing.
     """
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not trained:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import KernelCenterer
 
 from momentron.data.exactness.tensors import as_host, is_tensor
 from momentron.errors import InputError
@@ -73,8 +74,7 @@ def centred_alignment(K: Any, L: Any) -> float:
     >>> round(centred_alignment(K, K + 5.0), 12)
     1.0
     """
-    left, right = _pair(K, L)
-    return _cosine(_centred(left), _centred(right))
+    return _cosine(*(KernelCenterer().fit_transform(kernel) for kernel in _pair(K, L)))
 
 
 def label_kernel(y: Any) -> np.ndarray:
@@ -122,13 +122,6 @@ def _pair(K: Any, L: Any) -> tuple[np.ndarray, np.ndarray]:
     if left.shape != right.shape:
         raise InputError(f"K has shape {left.shape} and L {right.shape}; they must agree")
     return left, right
-
-
-def _centred(kernel: np.ndarray) -> np.ndarray:
-    rows = kernel.mean(axis=1, keepdims=True)
-    columns = kernel.mean(axis=0, keepdims=True)
-    centred: np.ndarray = kernel - rows - columns + kernel.mean()
-    return centred
 
 
 def _cosine(left: np.ndarray, right: np.ndarray) -> float:

@@ -6,50 +6,37 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from momentron.errors import InputError
-from momentron.ntk.gradient_factors import (
-    Factor,
-    Gradients,
-    Workspace,
-    WrittenGradients,
-)
-from momentron.ntk.jacobian import JacobianProducts
+from momentron.ntk.gradient_factors import Factor, Gradients, Workspace, WrittenGradients
+from momentron.ntk.jacobian import ExampleGradients
 from momentron.ntk.kernel_array import Contraction, OutputPair
 from momentron.ntk.memory_plan import KernelShape, make_plan
 from momentron.ntk.model_checks import flat_outputs
 from momentron.ntk.model_structure import Unit, examine, hooked, output_gradients
 from momentron.ntk.selection import Examples, Readout, chosen_parameters, pieces, shifted
-from momentron.ntk.unstructured import ExampleGradients
 from momentron.views.progress import Tell
+
+if TYPE_CHECKING:
+    from momentron.ntk.empirical import EmpiricalNTK
 
 PANELS = 4  # of rows, of a block with itself: the more, the less is computed below the diagonal
 LEAST_PANEL = 32  # rows, of which a product is nearly as fast as it can be
 
 
 class Sweep:
-    """Examines a model, plans the blocks of a kernel, and computes them.
+    """Examines a model with some of the examples, plans the blocks of a kernel, and computes them.
 
-    Parameters
-    ----------
-    ntk : JacobianProducts
-        The model, and which of its parameters and outputs count.
-    contraction : Contraction
-    examples : Examples
-        The first of these are sent through the model to examine it.
-    shape : KernelShape
-    limit : int
-        Bytes that the blocks may take.
-    tell : callable
-        Told the share that is done.
+    Blocks take at most `limit` bytes; `tell` is told the share that is done.
     """
 
     def __init__(
         self,
-        ntk: JacobianProducts,
+        ntk: EmpiricalNTK,
         contraction: Contraction,
         examples: Examples,
         shape: KernelShape,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from itertools import count
 from numbers import Integral, Real
 from typing import Any
 
@@ -103,10 +104,9 @@ def kernel_evolution(
     """
     marks = snapshot_epochs(epochs)
     tell = as_progress(progress, "kernel evolution")
-    as_count("seed", seed, 0)
     tracker = KernelTracker(train, test, seed=seed, **options)
-    X = tracker.examples(model, tracker.train)
-    y = torch.tensor(np.searchsorted(tracker.classes, tracker.train.y)).to(X.device)
+    X = tracker.examples(model, "train")
+    y = torch.tensor(np.searchsorted(tracker.classes, tracker.train[1])).to(X.device)
     size = as_count("batch_size", batch_size, 1)
     optimizer, loss = _optimizer(model, lr, optimizer), loss or usual_loss
     device = next(model.parameters()).device
@@ -114,8 +114,9 @@ def kernel_evolution(
         torch.manual_seed(seed)
         model.eval()  # its outputs are looked at before it is trained
         class_outputs(model, X.few(2), tracker.classes)
-        inputs, order = X.rows(slice(None)), _batches(len(X), size)
-        trained, per_epoch = 0, -(-len(X) // size)
+        inputs, trained, per_epoch = X.rows(slice(None)), 0, -(-len(X) // size)
+        # each epoch in its own order
+        order = (rows for _ in count() for rows in torch.randperm(len(X)).split(size))
         for done, mark in enumerate(marks):
             model.train()
             while trained < round(mark * per_epoch):
@@ -129,12 +130,6 @@ def kernel_evolution(
             if callback is not None and callback(snapshot):
                 break
     return tracker.evolution
-
-
-def _batches(n: int, size: int) -> Iterator[Tensor]:
-    """Indices of the examples of one batch after the other, each epoch in its own order."""
-    while True:
-        yield from torch.randperm(n).split(size)
 
 
 def usual_loss(outputs: Tensor, y: Tensor) -> Tensor:
