@@ -15,7 +15,6 @@ from torch import nn  # noqa: E402
 import momentron.ntk.evolution_table  # noqa: E402
 import momentron.ntk.kernel_tracker  # noqa: E402
 import momentron.ntk.spectra  # noqa: E402
-import momentron.ntk.training  # noqa: E402
 from momentron import KernelMaxMarginClassifier, max_margin  # noqa: E402
 from momentron.errors import InputError  # noqa: E402
 from momentron.ntk import (  # noqa: E402
@@ -26,7 +25,7 @@ from momentron.ntk import (  # noqa: E402
     kernel_alignment,
     kernel_evolution,
 )
-from momentron.ntk.training import snapshot_epochs  # noqa: E402
+from momentron.ntk.kernel_tracker import snapshot_epochs  # noqa: E402
 from tests.architectures import one_torch_thread  # noqa: E402, F401
 
 needs_matplotlib = pytest.mark.skipif(
@@ -339,7 +338,6 @@ def test_small_pieces():
     assert snapshot_epochs(0) == [0]
     assert kernel_alignment(np.zeros((2, 2)), np.eye(2)) == 0.0
     for module in (
-        momentron.ntk.training,
         momentron.ntk.evolution_table,
         momentron.ntk.spectra,
         momentron.ntk.kernel_tracker,

@@ -21,8 +21,7 @@ from momentron.ntk.spectra import (
 if TYPE_CHECKING:
     from momentron.ntk.empirical import EmpiricalNTK
     from momentron.ntk.kernel_array import block_matrix
-    from momentron.ntk.kernel_tracker import KernelTracker
-    from momentron.ntk.training import kernel_evolution
+    from momentron.ntk.kernel_tracker import KernelTracker, kernel_evolution
 
 __all__ = [
     "EmpiricalNTK",
@@ -44,7 +43,7 @@ _TORCH_NAMES = {
     "EmpiricalNTK": "momentron.ntk.empirical",
     "block_matrix": "momentron.ntk.kernel_array",
     "KernelTracker": "momentron.ntk.kernel_tracker",
-    "kernel_evolution": "momentron.ntk.training",
+    "kernel_evolution": "momentron.ntk.kernel_tracker",
 }
 
 

@@ -237,10 +237,8 @@ class EmpiricalNTK:
         unscaled: KernelOptions = {**options, "normalize": False}
         kernel = torch.as_tensor(self._kernel(PER_OUTPUT, left, right, unscaled))
         if normalize:
-            unscaled.pop("progress", None)
-            rows = torch.as_tensor(self.diagonal(X1, **unscaled))
-            columns = rows if X2 is None else torch.as_tensor(self.diagonal(X2, **unscaled))
-            normalize_in_place(kernel, rows, columns)
+            rows = self._squares(X1, options)
+            normalize_in_place(kernel, rows, rows if X2 is None else self._squares(X2, options))
         return self._result.finished(kernel)
 
     def diagonal(self, X: Any, **options: Unpack[KernelOptions]) -> Any:
@@ -337,7 +335,8 @@ class EmpiricalNTK:
         linear = Linearised(self, right)
         columns = as_matrix(v, "v", linear, right)
         if normalize:
-            columns = columns * self._scale(X1 if X2 is None else X2).to(columns)[:, None]
+            squares = self._squares(X1 if X2 is None else X2, options)
+            columns = columns * inverse_roots(squares).to(columns)[:, None]
         total = self._result.zeros(left.device, len(left), columns.shape[1])
         seeds = [(o, j) for j in range(columns.shape[1]) for o in range(linear.n_outputs)]
         held, batch = linear.plan(len(seeds), limit)
@@ -355,7 +354,7 @@ class EmpiricalNTK:
                 for (o, j), found in zip(some, linear.push(left, rows, vectors), strict=True):
                     total[rows, j] += found[:, o].to(total.device)
         if normalize:
-            total *= self._scale(X1).to(total)[:, None]
+            total *= inverse_roots(self._squares(X1, options)).to(total)[:, None]
         return self._result.finished(require_finite(total.reshape(len(left), *np.shape(v)[1:])))
 
     def linear_operator(self, X: Any) -> LinearOperator:
@@ -385,20 +384,18 @@ class EmpiricalNTK:
         options: KernelOptions,
     ) -> Any:
         """The kernel of all pairs of examples; without `right`, of `left` with itself."""
-        normalize, limit, tell = self._settings("tangent kernel", **options)
         n1, n2 = len(left), len(left if right is None else right)
-        shape = KernelShape(max(n1, n2), min(n1, n2), right is None, contraction.across)
+        if right is not None and n1 < n2:  # the derivatives of the fewer are the ones to hold
+            return contraction.swapped(self._kernel(contraction, right, left, options))
+        normalize, limit, tell = self._settings("tangent kernel", **options)
+        shape = KernelShape(n1, n2, right is None, contraction.across)
         sweep = Sweep(self, contraction, left, shape, limit, tell)
         zeros = partial(self._result.zeros, left.device)
         total = zeros(*contraction.shape(sweep.n_outputs, n1, n2))
         squares = None
         if normalize and right is not None:
             squares = zeros(n1), zeros(n2)
-        if right is None or n1 >= n2:
-            sweep.kernel(left, right, total, squares)
-        else:  # the derivatives of the fewer are the ones to hold
-            swapped = None if squares is None else squares[::-1]
-            sweep.kernel(right, left, contraction.swapped(total), swapped)
+        sweep.kernel(left, right, total, squares)
         arranged = require_finite(contraction.arranged(total))
         if normalize:
             rows, columns = squares or [contraction.traces(total)] * 2
@@ -426,9 +423,10 @@ class EmpiricalNTK:
     def _examples(self, X: Any, name: str) -> Examples:
         return Examples(X, self.model, self.input_shape, name)
 
-    def _scale(self, X: Any) -> Tensor:
-        """1/√K(x, x)."""
-        return inverse_roots(torch.as_tensor(self.diagonal(X, normalize=False)))
+    def _squares(self, X: Any, options: KernelOptions) -> Tensor:
+        """K(x, x) of each row, to normalise by."""
+        quiet: KernelOptions = {**options, "normalize": False, "progress": None}
+        return torch.as_tensor(self.diagonal(X, **quiet))
 
     def _settings(
         self,

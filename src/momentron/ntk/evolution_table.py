@@ -1,4 +1,4 @@
-"""The table that `kernel_evolution` returns, and its picture."""
+"""What is seen of a kernel in training, the table that `kernel_evolution` returns, its picture."""
 
 from __future__ import annotations
 
@@ -7,10 +7,41 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from momentron.data.safefiles import Pathname, write_atomically
 from momentron.errors import InputError
+from momentron.result import MarginResult
 from momentron.views.display.evolution import EvolutionDisplay
 from momentron.views.trace import Table
+
+
+@dataclass(frozen=True, repr=False)
+class Snapshot:
+    """What is seen of the kernel at one epoch.
+
+    Attributes
+    ----------
+    epoch : int or float
+    kernel : ndarray of shape (n, n)
+        The kernel of the training examples.
+    cross : ndarray of shape (n_test, n)
+        The kernel of the test examples with the training examples.
+    result : MarginResult
+        The maximum-margin predictor in this kernel.
+    """
+
+    epoch: float
+    kernel: np.ndarray
+    cross: np.ndarray
+    result: MarginResult
+
+    def __repr__(self) -> str:
+        kernel, cross = (" × ".join(map(str, K.shape)) for K in (self.kernel, self.cross))
+        interval = f"[{self.result.lower:.6g}, {self.result.upper:.6g}]"
+        return (
+            f"Snapshot(epoch {self.epoch:g}, kernel {kernel}, cross {cross}, margin in {interval})"
+        )
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
+from momentron.errors import InputError
 from momentron.ntk.kernel_array import OutputPair
 from momentron.ntk.model_structure import ELEMENTWISE, Unit
 from momentron.ntk.selection import pieces, shifted
@@ -97,7 +98,7 @@ class Factor(Gradients):
         self.unit, self.n, self.outputs, self.workspace = unit, n, outputs, workspace
         ends = [sum(unit.positions[: k + 1]) for k in range(len(unit.positions))]
         self.places = [slice(end - p, end) for end, p in zip(ends, unit.positions, strict=True)]
-        self._first = 0
+        self._first, self._calls = 0, 0
 
     @staticmethod
     @abstractmethod
@@ -111,9 +112,19 @@ class Factor(Gradients):
 
     def begin(self, rows: slice) -> None:
         """Make room for u and δ of these rows, unless there is room for all."""
+        self._calls = 0
 
     def finish(self, rows: slice) -> None:
         """All calls and outputs of these rows are in: put them into the form that is kept."""
+        self._require_calls(self._calls == len(self.places))
+
+    def _require_calls(self, as_usual: bool) -> None:
+        if not as_usual:
+            raise InputError(
+                f"a {type(self.unit.modules[0]).__name__} layer is called {self._calls} times for "
+                f"some examples and {len(self.places)} times for the first; the kernel needs a "
+                "model that runs the same layers for every example"
+            )
 
     def _make_room(self, first: int, n: int) -> None:
         """For u and δ of n rows."""
@@ -122,14 +133,19 @@ class Factor(Gradients):
         # zeros, because calls without a path to the outputs receive no gradient
         self.delta = self.workspace.empty(*shape, self.outputs, self.unit.channels).zero_()
 
-    def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
-        """Keep the input of a call."""
+    @torch.no_grad()
+    def see(self, rows: slice, module: nn.Module, x: Tensor) -> int:
+        """Keep the input of a call, and return its number."""
+        call = self._calls
+        self._calls += 1
+        self._require_calls(self._calls <= len(self.places))
         target = self.u[shifted(rows, -self._first), :, self.places[call]]
         has_bias = self.unit.bias is not None
         if self.unit.weight is not None:
             target[..., : self.unit.fan_in - has_bias] = self.unit.rule.features(module, x)
         if has_bias:
             target[..., -1] = 1
+        return call
 
     def take(self, rows: slice, call: int, module: nn.Module, o: int, gradient: Tensor) -> None:
         """Keep the gradient of output o with respect to the output of a call."""
@@ -138,11 +154,11 @@ class Factor(Gradients):
 
 
 class DirectFactor(ExplicitGradients, Factor):
-    """Gradients themselves: G of shape (n, outputs, g · C · F)."""
+    """Gradients themselves: G of shape (n, g, outputs, C · F)."""
 
     def __init__(self, unit: Unit, n: int, outputs: int, workspace: Workspace) -> None:
         super().__init__(unit, n, outputs, workspace)
-        self.gradients = workspace.empty(n, outputs, unit.groups * unit.channels * unit.fan_in)
+        self.gradients = workspace.empty(n, unit.groups, outputs, unit.channels * unit.fan_in)
 
     @staticmethod
     def suits(unit: Unit) -> bool:
@@ -152,30 +168,24 @@ class DirectFactor(ExplicitGradients, Factor):
     def cost(unit: Unit, outputs: int, across: bool) -> FormCost:
         stored = unit.groups * outputs * unit.channels * unit.fan_in
         passing = unit.groups * unit.total_positions * (unit.fan_in + outputs * unit.channels)
-        if unit.groups > 1:  # the groups' gradients are put in order by a copy
-            passing += stored
         build = 2.0 * stored * unit.total_positions + ELEMENTWISE * stored
         return FormCost(stored, passing, build, 2.0 * stored * (outputs if across else 1))
 
     def begin(self, rows: slice) -> None:
+        super().begin(rows)
         self._make_room(rows.start, rows.stop - rows.start)
 
     def finish(self, rows: slice) -> None:
-        n, g = self.u.shape[:2]
+        super().finish(rows)
         delta, u = self.delta.flatten(3).flatten(0, 1).mT, self.u.flatten(0, 1)
-        target = self.gradients[rows]
-        if g == 1:
-            torch.bmm(delta, u, out=target.view(n, -1, self.unit.fan_in))
-        else:
-            ordered = torch.bmm(delta, u).view(n, g, self.outputs, -1).transpose(1, 2)
-            target.view(n, self.outputs, g, -1).copy_(ordered)
+        torch.bmm(delta, u, out=self.gradients[rows].view(len(u), -1, self.unit.fan_in))
         del self.u, self.delta
 
     def _matrices(
         self, other: Self, pairs: Sequence[OutputPair]
     ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         for mine, others, target in pairs:
-            left, right = self.gradients[:, mine], other.gradients[:, others]
+            left, right = self.gradients[:, :, mine], other.gradients[:, :, others]
             yield left.flatten(1), right.flatten(1), target
 
 

@@ -15,8 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from momentron.errors import InputError, short
 from momentron.ntk.memory_plan import SHARE, STEP_LIMIT, format_memory
-from momentron.ntk.model_checks import flat_outputs
-from momentron.ntk.model_structure import examine
+from momentron.ntk.model_structure import examine, flat_outputs
 from momentron.ntk.selection import Examples, Readout, chosen_parameters
 
 if TYPE_CHECKING:

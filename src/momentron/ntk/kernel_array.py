@@ -20,8 +20,7 @@ from momentron.errors import InputError, short
 from momentron.ntk.selection import pieces
 
 ROWS = 512  # of a symmetric kernel that are mirrored at a time
-_NUMPY = {np.dtype(np.float64): torch.float64, np.dtype(np.float32): torch.float32}
-_TORCH = (torch.float64, torch.float32)
+_TORCH = {np.dtype(np.float64): torch.float64, np.dtype(np.float32): torch.float32}
 
 
 class OutputPair(NamedTuple):
@@ -55,17 +54,17 @@ class Contraction:
         if self.axes == 0:
             every = slice(0, len(a))
             return [OutputPair(every, every, total[examples])]
-        if self.axes == 1:  # b is the same as a
-            return [OutputPair(_only(i), _only(i), total[(o, *examples)]) for i, o in enumerate(a)]
+        numbers = enumerate(a), enumerate(b)  # without `across`, b is the same as a
+        pairs = product(*numbers) if self.across else zip(*numbers, strict=True)
         return [
-            OutputPair(_only(i), _only(j), total[(o, p, *examples)])
-            for i, o in enumerate(a)
-            for j, p in enumerate(b)
+            OutputPair(slice(i, i + 1), slice(j, j + 1), total[(o, p)[: self.axes] + examples])
+            for (i, o), (j, p) in pairs
         ]
 
-    def swapped(self, total: Tensor) -> Tensor:
-        """A view in which rows and columns have changed places."""
-        return total.transpose(0, 1).mT if self.across else total.mT
+    def swapped(self, kernel: Any) -> Any:
+        """A view of a result in which rows and columns have changed places."""
+        kernel = kernel.swapaxes(0, 1)
+        return kernel.swapaxes(2, 3) if self.across else kernel
 
     def mirror(self, total: Tensor) -> None:
         """Fill in what is below the diagonal of a symmetric kernel."""
@@ -94,10 +93,6 @@ class Contraction:
 TRACED, SAME_OUTPUT, PER_OUTPUT = (Contraction(axes) for axes in range(3))
 
 
-def _only(output: int) -> slice:
-    return slice(output, output + 1)
-
-
 @dataclass(frozen=True)
 class ResultType:
     """The type of a result: a tensor on the model's device, or an array of numpy."""
@@ -108,17 +103,16 @@ class ResultType:
     @classmethod
     def parse(cls, dtype: Any) -> ResultType:
         """From what users pass: None, or float64 or float32 of numpy or of torch."""
-        if isinstance(dtype, torch.dtype):
-            if dtype in _TORCH:
-                return cls(dtype, True)
-        else:
-            try:
-                found = np.dtype(np.float64 if dtype is None else dtype)
-            except TypeError:
-                found = np.dtype(object)
-            if found in _NUMPY:
-                return cls(_NUMPY[found], False)
-        raise InputError(f"dtype={short(dtype)} must be float64 or float32, from numpy or torch")
+        is_tensor = isinstance(dtype, torch.dtype)
+        try:
+            found = dtype if is_tensor else _TORCH.get(np.dtype(dtype))  # None is float64
+        except TypeError:
+            found = None
+        if found not in _TORCH.values():
+            raise InputError(
+                f"dtype={short(dtype)} must be float64 or float32, from numpy or torch"
+            )
+        return cls(found, is_tensor)
 
     def zeros(self, device: torch.device, *shape: int) -> Tensor:
         """Where a result is added up."""

@@ -78,13 +78,10 @@ class ConvRule(Rule):
     def features(self, module: Any, x: Tensor) -> Tensor:
         """All patches, copied out of a view of the padded input."""
         d = x.ndim - 2
-        sides = module._reversed_padding_repeated_twice  # which torch's own forward reads
-        if module.padding_mode == "zeros":
-            if not isinstance(module.padding, str):
-                sides = [side for side in reversed(module.padding) for _ in range(2)]
-            x = F.pad(x, sides)
-        else:
-            x = F.pad(x, sides, mode=module.padding_mode)
+        mode, sides = module.padding_mode, module._reversed_padding_repeated_twice
+        if mode == "zeros" and not isinstance(module.padding, str):  # as torch's own forward reads
+            sides = [side for side in reversed(module.padding) for _ in range(2)]
+        x = F.pad(x, sides, mode="constant" if mode == "zeros" else mode)
         sizes = zip(module.kernel_size, module.stride, module.dilation, strict=True)
         for axis, (kernel, stride, dilation) in enumerate(sizes, start=2):
             x = x.unfold(axis, dilation * (kernel - 1) + 1, stride)[..., ::dilation]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -11,13 +10,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from momentron.errors import InputError
 from momentron.ntk.gradient_factors import Factor, Gradients, Workspace, WrittenGradients
 from momentron.ntk.jacobian import ExampleGradients
 from momentron.ntk.kernel_array import Contraction, OutputPair
 from momentron.ntk.memory_plan import KernelShape, make_plan
-from momentron.ntk.model_checks import flat_outputs
-from momentron.ntk.model_structure import Unit, examine, hooked, output_gradients
+from momentron.ntk.model_structure import examine, flat_outputs, hooked, output_gradients
 from momentron.ntk.selection import Examples, Readout, chosen_parameters, pieces, shifted
 from momentron.views.progress import Tell
 
@@ -166,7 +163,6 @@ class Sweep:
         """Send rows of X, which are a part of the block, through the model and back."""
         x = X.rows(rows)
         owner = {id(module): factor for factor in factors for module in factor.unit.modules}
-        calls: Counter[int] = Counter()
         seen: list[tuple[Factor, int, nn.Module]] = []
         layers: list[Tensor] = []
         for factor in factors:
@@ -174,20 +170,11 @@ class Sweep:
 
         def on_call(module: nn.Module, x: Tensor, y: Tensor) -> None:
             factor = owner[id(module)]
-            call = calls[id(factor)]
-            calls[id(factor)] += 1
-            if call >= len(factor.unit.positions):
-                raise InputError(_other_calls(factor.unit, call + 1))
-            with torch.no_grad():
-                factor.see(part, call, module, x)
-            seen.append((factor, call, module))
+            seen.append((factor, factor.see(part, module, x), module))
             layers.append(y)
 
         with hooked((module for factor in factors for module in factor.unit.modules), on_call):
             found = self.readout(flat_outputs(self.model(x), len(x)), X.places_of(rows))
-        for factor in factors:
-            if calls[id(factor)] != len(factor.unit.positions):
-                raise InputError(_other_calls(factor.unit, calls[id(factor)]))
         for o in outputs:
             gradients = output_gradients(found[:, o].sum(), layers, keep=o != outputs[-1])
             for (factor, call, module), gradient in zip(seen, gradients, strict=True):
@@ -195,14 +182,6 @@ class Sweep:
                     factor.take(part, call, module, o - outputs.start, gradient)
         for factor in factors:
             factor.finish(part)
-
-
-def _other_calls(unit: Unit, found: int) -> str:
-    kind = type(unit.modules[0]).__name__
-    return (
-        f"a {kind} layer is called {found} times for some examples and {len(unit.positions)} times "
-        "for the first; the kernel needs a model that runs the same layers for every example"
-    )
 
 
 def _add_products(
