@@ -163,18 +163,12 @@ class Pool:
 
     The constant, as long as a row is on average (root mean square), stands in for an intercept:
     Algorithm 1 and the soft margin then search the same weights with the same norm.
-
-    Attributes
-    ----------
-    slug, title : str
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n,)
     """
 
     slug: str
     title: str
-    X: np.ndarray
-    y: np.ndarray
+    X: np.ndarray  # (n, d)
+    y: np.ndarray  # (n,)
 
     @classmethod
     def from_rows(cls, slug: str, title: str, X: Any, y: np.ndarray) -> "Pool":
@@ -252,18 +246,12 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Drawn:
-    """Rows and labels, and their best margin in the units of X.
-
-    Attributes
-    ----------
-    width : float
-        That of the interval in which the best margin is known to lie.
-    """
+    """Rows and labels, and their best margin in the units of X."""
 
     X: np.ndarray
     y: np.ndarray
     best: float
-    width: float
+    width: float  # that of the interval in which the best margin is known to lie
 
     @cached_property
     def radius(self) -> float:

@@ -9,7 +9,6 @@ import numpy as np
 
 from momentron.api import max_margin
 from momentron.separability import check_separability
-from momentron.solvers.solver import Candidates
 from momentron.verify import verify
 from momentron.views.display.curves import scale_to_best
 from momentron.views.display.style import INK
@@ -25,6 +24,7 @@ from paper.method_curves import (
     PERCEPTRON,
     Method,
     draw_curve,
+    errors_of,
     method_part,
     shared_legend,
     thin,
@@ -38,22 +38,14 @@ BEST = "auto"
 
 @dataclass
 class Figure1(Figure):
-    """Margin against iterations and seconds; the best margin, certified, from `auto`.
-
-    Attributes
-    ----------
-    iterations : int
-        Of each method.
-    path : int
-        Normalised steps of the path that predicts longer runs.
-    """
+    """Margin against iterations and seconds; the best margin, certified, from `auto`."""
 
     name = "fig1"
     title = "Figure 1, margins on separable data"
 
     _: KW_ONLY
-    iterations: int
-    path: int
+    iterations: int  # of each method
+    path: int  # normalised steps of the path that predicts longer runs
 
     @classmethod
     def from_mnist(cls, quick: bool) -> "Figure1":
@@ -269,19 +261,13 @@ STANDARD = (MOMENTUM, NORMALIZED, DESCENT)
 
 @dataclass
 class Figure2(Figure):
-    """Test error and dual objective against iterations; the proof that nothing separates.
-
-    Attributes
-    ----------
-    iterations : int
-        Of each method.
-    """
+    """Test error and dual objective against iterations; the proof that nothing separates."""
 
     name = "fig2"
     title = "Figure 2, data that are not separable"
 
     _: KW_ONLY
-    iterations: int
+    iterations: int  # of each method
 
     @classmethod
     def from_mnist(cls, quick: bool) -> "Figure2":
@@ -316,12 +302,7 @@ class Figure2(Figure):
         ]
 
     def _curve(self, method: Method) -> Part:
-        def errors(proposal: Candidates) -> dict[str, float]:
-            found = {"test_error": self.sample.test_error(proposal.primals[0].w)}
-            if method is PERCEPTRON:
-                found["last_test_error"] = self.sample.test_error(proposal.primals[1].w)
-            return found
-
+        errors = errors_of(method, self.sample.test_error)
         return method_part(method, self.sample, self.iterations, extras=errors, per_decade=100)
 
     def _measure_proof(self, report: Report) -> Measured:

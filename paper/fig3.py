@@ -35,14 +35,7 @@ NOT_ALL_RAN = "not decided: some networks have not run"
 
 @dataclass(frozen=True)
 class Widths:
-    """Networks of several widths and seeds.
-
-    Attributes
-    ----------
-    sample : Sample
-    seeds : tuple of int
-    widths : tuple of int
-    """
+    """Networks of several widths and seeds."""
 
     sample: Sample
     seeds: tuple[int, ...]
@@ -176,17 +169,7 @@ RAW = "raw-"
 
 @dataclass
 class Figure3(Figure):
-    """Margin and test error against iterations and kernel values, one column per iteration.
-
-    Attributes
-    ----------
-    iterations : int
-    raw : Sample
-        The rows for the same comparison without normalising the kernel.
-    raw_iterations : int
-    widths : Widths, optional
-        Further networks, on rows of their own.
-    """
+    """Margin and test error against iterations and kernel values, one column per iteration."""
 
     name = "fig3"
     title = "Figure 3, margins through a tangent kernel"
@@ -194,9 +177,9 @@ class Figure3(Figure):
 
     _: KW_ONLY
     iterations: int
-    raw: Sample
+    raw: Sample  # the rows for the same comparison without normalising the kernel
     raw_iterations: int
-    widths: Widths | None = None
+    widths: Widths | None = None  # further networks, on rows of their own
 
     @classmethod
     def from_mnist(cls, quick: bool, seeds: Sequence[int] = ()) -> "Figure3":

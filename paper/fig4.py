@@ -292,7 +292,7 @@ class Figure4(Figure):
 
             return measure_job(self.sample, job, report)
 
-        parameters = {**job.parameters, "torch": torch.__version__}
+        parameters = {**asdict(job), "torch": torch.__version__}
         return Part(job.name, parameters, job.cost, measure)
 
     def _followed_part(self, seed: int) -> Part:

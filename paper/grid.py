@@ -1,8 +1,7 @@
 """The grid of figure 4: what is run, in which order, and how it is judged; fixed before it ran."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 DENSE, CONVOLUTIONAL = "dense", "convolutional"
 TORCH, HE = "torch", "he"
@@ -10,24 +9,14 @@ TORCH, HE = "torch", "he"
 
 @dataclass(frozen=True)
 class Cell:
-    """One way to build and to train the network.
+    """One way to build and to train the network."""
 
-    Attributes
-    ----------
-    head : str
-        "dense": AlexNet's three dense layers; "convolutional": none of them, the last convolution
-        is read out by a single linear map (a 1 × 1 convolution onto the ten outputs).
-    biases : bool
-        Whether layers have biases.
-    step : float
-        Step size of plain mini-batch gradient descent.
-    weights : str
-        "torch": uniform on ±1/√(fan-in), biases too; "he": uniform on ±√(6/fan-in), biases zero.
-    """
-
+    # "dense": AlexNet's three dense layers; "convolutional": none of them, the last convolution is
+    # read out by a single linear map (a 1 × 1 convolution onto the ten outputs)
     head: str
-    biases: bool
-    step: float
+    biases: bool  # whether layers have biases
+    step: float  # step size of plain mini-batch gradient descent
+    # "torch": uniform on ±1/√(fan-in), biases too; "he": uniform on ±√(6/fan-in), biases zero
     weights: str
 
     @property
@@ -59,126 +48,67 @@ fit in a pilot."""
 
 @dataclass(frozen=True)
 class Training:
-    """How every network of the grid is trained.
+    """How every network of the grid is trained."""
 
-    Attributes
-    ----------
-    images : int
-        Drawn by the seed from the pool to train on.
-    batch_size : int
-        Images per step, in an order that the seed draws again in each epoch.
-    loss : float
-        Cross entropy on all training images below which a network is fitted, and training ends.
-    max_epochs : int
-        Where it ends otherwise, unfitted.
-    stuck_epoch : int
-        Where a network is given up, unfitted, that has not begun to learn:
-    stuck_loss : float
-        its cross entropy is still above this (that of a guess is ln 10 = 2.303).
-    """
-
-    images: int = 128
-    batch_size: int = 32
+    images: int = 128  # drawn by the seed from the pool to train on
+    batch_size: int = 32  # images per step, in an order that the seed draws again in each epoch
+    # cross entropy on all training images below which a network is fitted, and training ends
     loss: float = 1e-3
-    max_epochs: int = 1500
-    stuck_epoch: int = 500
+    max_epochs: int = 1500  # where it ends otherwise, unfitted
+    stuck_epoch: int = 500  # where a network is given up, unfitted, that has not begun to learn:
+    # its cross entropy is still above this (that of a guess is ln 10 = 2.303)
     stuck_loss: float = 2.2
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Some seeds in some cells.
-
-    Attributes
-    ----------
-    seeds : tuple of int
-    tests : int
-        Test images on which the first and the last kernel are compared, evenly spaced.
-    width : int
-        Channels of the first convolution; all others grow with it.
-    """
+    """Some seeds in some cells."""
 
     seeds: tuple[int, ...]
-    tests: int
-    width: int
+    tests: int  # test images on which the first and the last kernel are compared, evenly spaced
+    width: int  # channels of the first convolution; all others grow with it
 
 
 @dataclass(frozen=True)
 class Course:
-    """How a seed is followed.
-
-    Attributes
-    ----------
-    cell : Cell
-    width : int
-    epochs : tuple of int
-        Looks before training ends; one more where the network is fitted, and a last one after as
-        many epochs again, which tells whether the kernel still changes.
-    tests : int
-        Test images, evenly spaced.
-    iterations : int
-        Of Algorithm 2 in each kernel.
-    per_decade : int
-        Of these that are kept.
-    tol : float
-        Certified gap of the best predictor.
-    """
+    """How a seed is followed."""
 
     cell: Cell = PAPER_CELL
     width: int = 32
+    # looks before training ends; one more where the network is fitted, and a last one after as many
+    # epochs again, which tells whether the kernel still changes
     epochs: tuple[int, ...] = (0, 100, 200)
-    tests: int = 10_000
-    iterations: int = 20_000
-    per_decade: int = 10
-    tol: float = 1e-4
+    tests: int = 10_000  # test images, evenly spaced
+    iterations: int = 20_000  # of Algorithm 2 in each kernel
+    per_decade: int = 10  # of these that are kept
+    tol: float = 1e-4  # certified gap of the best predictor
 
 
 @dataclass(frozen=True)
 class Grid:
-    """All stages, the rules by which they are judged, and how single seeds are followed.
-
-    Attributes
-    ----------
-    cells : tuple of Cell
-    training : Training
-    screen : Stage
-        In all cells.
-    large : Stage
-        In the most mixed cells of the screen.
-    wide : Stage
-        In the same cells: some of the same seeds in wider networks.
-    mixed : int
-        Cells of the large stage: those whose mean difference over the fitted networks of the screen
-        is nearest to 0, among those with `least_fitted` fitted ones at least.
-    least_fitted : int
-    tol : float
-        Certified gap of each maximum-margin predictor.
-    examples : int
-        Seeds per cell and direction that are chosen on one half of the test images, to be confirmed
-        on the other.
-    level : float
-        Of the whole family of confirmations (Holm), and of the bound on the probability.
-    enough : int
-        Fitted seeds that each cell of the large stage needs before it is judged by itself.
-    small : float
-        A bound on the probability up to which "not found" is a verdict; above, it is "undecided".
-    course : Course
-        Of the seeds that the paper shows.
-    """
+    """All stages, the rules by which they are judged, and how single seeds are followed."""
 
     cells: tuple[Cell, ...] = CELLS
     training: Training = Training()
-    screen: Stage = Stage((201, 202, 203), 2000, 32)
-    large: Stage = Stage(tuple(range(301, 361)), 4000, 32)
+    screen: Stage = Stage((201, 202, 203), 2000, 32)  # in all cells
+    large: Stage = Stage(tuple(range(301, 361)), 4000, 32)  # in the most mixed cells of the screen
+    # in the same cells: some of the same seeds in wider networks
     wide: Stage = Stage(tuple(range(301, 311)), 4000, 64)
+    # cells of the large stage: those whose mean difference over the fitted networks of the screen
+    # is nearest to 0, among those with `least_fitted` fitted ones at least
     mixed: int = 2
     least_fitted: int = 2
-    tol: float = 1e-4
+    tol: float = 1e-4  # certified gap of each maximum-margin predictor
+    # seeds per cell and direction that are chosen on one half of the test images, to be confirmed
+    # on the other
     examples: int = 5
+    # of the whole family of confirmations (Holm), and of the bound on the probability
     level: float = 0.05
+    # fitted seeds that each cell of the large stage needs before it is judged by itself
     enough: int = 20
+    # A bound on the probability up to which "not found" is a verdict; above, it is "undecided"
     small: float = 0.2
-    course: Course = Course()
+    course: Course = Course()  # of the seeds that the paper shows
 
 
 @dataclass(frozen=True)
@@ -195,11 +125,6 @@ class Job:
     @property
     def name(self) -> str:
         return f"{self.cell.name}-width-{self.width}-tests-{self.tests}-seed-{self.seed}"
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """All that the outcome depends on, as plain values."""
-        return asdict(self)
 
     @property
     def cost(self) -> float:

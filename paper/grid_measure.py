@@ -27,7 +27,7 @@ from paper.grid_statistics import PAIRS, TRACED, packed
 from paper.method_curves import log_spaced, record
 from paper.networks import Descent, Trained, build
 from paper.runner import Measured, Report
-from paper.two_layer import Seeded
+from paper.two_layer import Unending
 
 MEMORY = "2GB"
 RIDGE = 1e-6  # times the diagonal
@@ -37,27 +37,15 @@ TRAINING = 0.5  # share of the work between the two looks, roughly
 
 @dataclass(frozen=True)
 class Look:
-    """The kernel of a network at one epoch, and what its predictors make of the test images.
-
-    Attributes
-    ----------
-    epoch : int
-    ntk : EmpiricalNTK
-    kernel : ndarray of shape (n, n)
-        Traced over outputs, normalised.
-    cross : ndarray of shape (n_test, n)
-        The same of the test images with the training images.
-    best : MarginResult
-        The maximum-margin predictor in the kernel.
-    wrong, network_wrong : ndarray of bool
-        Test images that this predictor gets wrong, and that the network itself does.
-    """
+    """The kernel of a network at one epoch, and what its predictors make of the test images."""
 
     epoch: int
     ntk: EmpiricalNTK
-    kernel: np.ndarray
-    cross: np.ndarray
-    best: MarginResult
+    kernel: np.ndarray  # (n, n): traced over outputs, normalised
+    cross: np.ndarray  # (n_test, n): the same of the test images with the training images
+    best: MarginResult  # the maximum-margin predictor in the kernel
+    # wrong, network_wrong: test images that this predictor gets wrong, and that the network itself
+    # does
     wrong: np.ndarray
     network_wrong: np.ndarray
 
@@ -242,7 +230,9 @@ def measure_curve(descent: Descent, sample: Sample, course: Course, report: Repo
 
     marks = log_spaced(course.iterations, course.per_decade)
     tell = part_of(report, 0.9, 1.0)
-    curve = record(pose, Seeded(), course.iterations, tell, extras=errors, marks=marks)
+    curve = record(
+        pose, Unending(), course.iterations, tell, extras=errors, marks=marks, random_state=0
+    )
     columns = {n: curve[n] for n in ("iteration", "margin", "lower", "upper", "test_error")}
     numbers = {
         "epoch": look.epoch,

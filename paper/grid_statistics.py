@@ -18,30 +18,17 @@ TRACED, PAIRS = "wrong", "pair_wrong"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one network.
-
-    Attributes
-    ----------
-    job : Job
-    fitted : bool
-    epochs : int
-    loss : float or None
-        None where training went astray.
-    answers : mapping
-        Reading → whether each test image was wrong, of the first and of the last kernel.
-    margins : tuple of two (float, float)
-        Certified bounds of the best margin, of the first and of the last kernel.
-    network_error : float
-        Of the network itself, at the end.
-    """
+    """What became of one network."""
 
     job: Job
     fitted: bool
     epochs: int
-    loss: float | None
+    loss: float | None  # None where training went astray
+    # reading → whether each test image was wrong, of the first and of the last kernel
     answers: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    # certified bounds of the best margin, of the first and of the last kernel
     margins: tuple[tuple[float, float], tuple[float, float]]
-    network_error: float
+    network_error: float  # of the network itself, at the end
 
     def changes(self, reading: str = TRACED) -> np.ndarray:
         """Image by image: 1 where only the last kernel errs, −1 where only the first, else 0."""
@@ -55,26 +42,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Summary(Estimate):
-    """Mean and spread of the differences of some networks, with Student's interval of the mean.
-
-    Attributes
-    ----------
-    seeds : int
-    between : float
-        Standard deviation between seeds, the noise of the test images taken out; NaN for one seed.
-    noise : float
-        Standard deviation that this noise gives to one seed's difference.
-    above : int
-        Seeds with a difference above 0.
-    bound : float
-        Upper bound for the probability of that.
-    """
+    """Mean and spread of the differences of some networks, with Student's interval of the mean."""
 
     seeds: int
+    # standard deviation between seeds, the noise of the test images taken out; NaN for one seed
     between: float
-    noise: float
-    above: int
-    bound: float
+    noise: float  # standard deviation that this noise gives to one seed's difference
+    above: int  # seeds with a difference above 0
+    bound: float  # upper bound for the probability of that
 
 
 def summarise(outcomes: Sequence[Outcome], level: float, reading: str = TRACED) -> Summary:
@@ -112,27 +87,15 @@ def upper_bound(count: int, trials: int, level: float) -> float:
 
 @dataclass(frozen=True)
 class Example:
-    """A seed chosen on one half of the test images, and what the other half says.
-
-    Attributes
-    ----------
-    outcome : Outcome
-    initial : bool
-        Whether it was chosen to prefer the initial kernel, else the final one.
-    chosen, tested : float
-        The differences on the halves.
-    p : float
-        Exact one-sided McNemar test on the second half.
-    confirmed : bool
-        By Holm's rule over the whole family.
-    """
+    """A seed chosen on one half of the test images, and what the other half says."""
 
     outcome: Outcome
-    initial: bool
+    initial: bool  # whether it was chosen to prefer the initial kernel, else the final one
+    # chosen, tested: the differences on the halves
     chosen: float
     tested: float
-    p: float
-    confirmed: bool
+    p: float  # exact one-sided McNemar test on the second half
+    confirmed: bool  # by Holm's rule over the whole family
 
 
 def examples(groups: Sequence[Sequence[Outcome]], count: int, level: float) -> list[Example]:
@@ -174,29 +137,17 @@ def holm(p: Sequence[float], level: float) -> list[bool]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the seed decides which kernel is better.
+    """Whether the seed decides which kernel is better."""
 
-    Attributes
-    ----------
-    found : bool or None
-        None where it is undecided.
-    words : str
-    bound : float
-        On the probability that the initial kernel is better; of the cell where it is largest.
-    counted : str
-        The networks that it is about.
-    examples : list of Example
-    by_seed : tuple of int, int and float, optional
-        Where networks of one seed in several cells were counted together, which are not
-        independent: seeds, those of them with a network that prefers the initial kernel, and the
-        bound with the seed as the unit.
-    """
-
-    found: bool | None
+    found: bool | None  # None where it is undecided
     words: str
+    # on the probability that the initial kernel is better; of the cell where it is largest
     bound: float
-    counted: str
+    counted: str  # the networks that it is about
     examples: list[Example]
+    # where networks of one seed in several cells were counted together, which are not independent:
+    # seeds, those of them with a network that prefers the initial kernel, and the bound with the
+    # seed as the unit
     by_seed: tuple[int, int, float] | None = None
 
 

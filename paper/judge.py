@@ -6,7 +6,7 @@ it may also be undecided after a run of full size, where its intervals reach ove
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,30 +21,16 @@ PAPER = (
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence, and what became of it.
+    """One sentence, and what became of it."""
 
-    Attributes
-    ----------
-    claim : str
-        In the paper's words where they are precise enough to be measured.
-    source : str
-        Where the paper says so.
-    measured : dict
-        The numbers that decide.
-    holds : bool or None
-        Computed from them; None where the data are too small to judge.
-    any_size : bool
-        Whether fewer rows, iterations or seeds than the paper's can judge it: a theorem can be
-        put to the test by any run, what a figure shows only by one of its size.
-    word : str, optional
-        What to call the outcome where yes, no and "not judged" would not do: "not testable".
-    """
-
-    claim: str
-    source: str
-    measured: dict[str, Any]
-    holds: bool | None
+    claim: str  # in the paper's words where they are precise enough to be measured
+    source: str  # where the paper says so
+    measured: dict[str, Any]  # the numbers that decide
+    holds: bool | None  # computed from them; None where the data are too small to judge
+    # whether fewer rows, iterations or seeds than the paper's can judge it: a theorem can be put to
+    # the test by any run, what a figure shows only by one of its size
     any_size: bool = False
+    # what to call the outcome where yes, no and "not judged" would not do: "not testable"
     word: str | None = None
 
     @property
@@ -111,20 +97,15 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean, and the interval that holds the true one with the confidence asked for.
-
-    Attributes
-    ----------
-    mean, low, high : float
-    """
+    """A mean, and the interval that holds the true one with the confidence asked for."""
 
     mean: float
     low: float
     high: float
 
-    def exponential(self) -> "Estimate":
-        """Of a logarithm, back to what it is the logarithm of."""
-        return Estimate(math.exp(self.mean), math.exp(self.low), math.exp(self.high))
+    def mapped(self, function: Callable[[float], float]) -> "Estimate":
+        """In other units, by a rising function: of a logarithm, exp."""
+        return Estimate(function(self.mean), function(self.low), function(self.high))
 
     def __str__(self) -> str:
         return f"{_word(self.mean)} ({_word(self.low)} to {_word(self.high)})"
@@ -168,10 +149,7 @@ def words(estimates: Mapping[str, Estimate]) -> dict[str, str]:
 
 def all_below(estimates: Iterable[Estimate], limit: float) -> bool | None:
     """True where every interval lies below the limit, False where one lies above it, else None."""
-    found = list(estimates)
-    if all(each.high < limit for each in found):
-        return True
-    return False if any(each.low > limit for each in found) else None
+    return all_within(estimates, -math.inf, limit)
 
 
 def all_within(estimates: Iterable[Estimate], low: float, high: float) -> bool | None:

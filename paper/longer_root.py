@@ -10,11 +10,10 @@ error at marks evenly spaced on a log axis, and since when it performs well for 
 
 import argparse
 
-from momentron.solvers.solver import Candidates
 from paper.data import mnist_pair
 from paper.fig1_fig2 import WELL
 from paper.judge import since
-from paper.method_curves import NORMALIZED_ROOT, method_part
+from paper.method_curves import NORMALIZED_ROOT, errors_of, method_part
 
 SOFT = 0.033123
 """The reference of docs/figures/fig2.md."""
@@ -25,9 +24,7 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=100_000)
     sample = mnist_pair(3, 5)
 
-    def errors(proposal: Candidates) -> dict[str, float]:
-        return {"test_error": sample.test_error(proposal.primals[0].w)}
-
+    errors = errors_of(NORMALIZED_ROOT, sample.test_error)
     iterations = parser.parse_args().iterations
     part = method_part(NORMALIZED_ROOT, sample, iterations, extras=errors, per_decade=40)
     columns = part.measure(lambda share: None).columns

@@ -142,6 +142,18 @@ DESCENT = Method("gradient-descent", "gradient descent", 2, PURPLE)
 METHODS = (MOMENTUM, PERCEPTRON, NORMALIZED, NORMALIZED_ROOT, DESCENT)
 
 
+def errors_of(method: Method, test_error: Callable[[np.ndarray], float]) -> Extras:
+    """The test error of what a method proposes; of the batch perceptron, its last iterate's too."""
+
+    def errors(proposal: Candidates) -> dict[str, float]:
+        found = {"test_error": test_error(proposal.primals[0].w)}
+        if method is PERCEPTRON:
+            found["last_test_error"] = test_error(proposal.primals[1].w)
+        return found
+
+    return errors
+
+
 def method_part(
     method: Method,
     sample: Sample,

@@ -135,20 +135,11 @@ def _read_out(model: nn.Sequential, channels: int, seed: int) -> nn.Sequential:
 
 @dataclass(frozen=True)
 class Trained:
-    """How a training ended.
-
-    Attributes
-    ----------
-    epochs : int
-    loss : float
-        Cross entropy on all training images.
-    fitted : bool
-        Whether it is below the one asked for.
-    """
+    """How a training ended."""
 
     epochs: int
-    loss: float
-    fitted: bool
+    loss: float  # cross entropy on all training images
+    fitted: bool  # whether it is below the one asked for
 
     @property
     def is_finite(self) -> bool:

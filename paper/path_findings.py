@@ -191,4 +191,4 @@ def on_soft_path(split: Measured, column: str) -> np.ndarray:
 
 def points(share: Estimate) -> Estimate:
     """In percentage points."""
-    return Estimate(100.0 * share.mean, 100.0 * share.low, 100.0 * share.high)
+    return share.mapped(lambda value: 100.0 * value)

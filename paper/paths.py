@@ -127,24 +127,12 @@ TICKS = ((1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0), tuple(np.arange(1
 
 @dataclass(frozen=True)
 class Grid:
-    """How large a run is.
+    """How large a run is."""
 
-    Attributes
-    ----------
-    splits : int
-        Ways of cutting each set into rows to train, to validate and to test on.
-    iterations : int
-        Of Algorithm 1.
-    per_decade : int
-        Values of t, of C and of λ in a factor of ten.
-    rows : int
-        Of each set, at most.
-    """
-
-    splits: int
-    iterations: int
-    per_decade: int
-    rows: int
+    splits: int  # ways of cutting each set into rows to train, to validate and to test on
+    iterations: int  # of Algorithm 1
+    per_decade: int  # values of t, of C and of λ in a factor of ten
+    rows: int  # of each set, at most
 
     @property
     def marks(self) -> list[int]:

@@ -44,19 +44,11 @@ METHODS = (SAMPLED, PLAIN, THEORY, BATCH)
 
 @dataclass(frozen=True)
 class Scale:
-    """How large a run is.
+    """How large a run is."""
 
-    Attributes
-    ----------
-    seeds : int
-        Problems drawn from each source, each with draws of its own.
-    iterations : int
-    horizons : tuple of int
-        The lengths of the runs with the theorem's step, which depends on the length.
-    """
-
-    seeds: int
+    seeds: int  # problems drawn from each source, each with draws of its own
     iterations: int
+    # the lengths of the runs with the theorem's step, which depends on the length
     horizons: tuple[int, ...] = ()
 
 
@@ -330,7 +322,7 @@ class Rates(Figure):
         """The last distance of Algorithm 2 over that of Algorithm 1, on a log scale."""
         ratios = differences(*(self._last_logs(measured, m) for m in (SAMPLED, BATCH)))
         estimates = intervals(ratios)
-        factors = {label: each.exponential() for label, each in estimates.items()}
+        factors = {label: each.mapped(math.exp) for label, each in estimates.items()}
         return finding(
             "One sampled row in the place of a pass over all of them costs little: with momentum, "
             f"γ̄ − γ(w_t) at the end is below {PRICE:g} times that of Algorithm 1.",

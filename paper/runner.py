@@ -36,61 +36,35 @@ Report = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Measured:
-    """What a part found.
+    """What a part found."""
 
-    Attributes
-    ----------
-    columns : dict of ndarray
-        A curve: columns of one length, "iteration" among them. "seconds", which no two runs share,
-        is written to a file of its own.
-    facts : dict
-        Plain numbers and words.
-    files : dict
-        Name → text, to be written next to the picture.
-    """
-
+    # A curve: columns of one length, "iteration" among them. "seconds", which no two runs share, is
+    # written to a file of its own
     columns: dict[str, np.ndarray] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)  # plain numbers and words
+    # name → text, to be written next to the picture
     files: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Part:
-    """One piece of a run, saved when finished: an interrupt costs the piece in hand, no more.
-
-    Attributes
-    ----------
-    name : str
-    parameters : mapping
-        All that the outcome depends on besides the data and the versions; plain numbers and words.
-        Where they change, what was saved no longer counts.
-    weight : float
-        Rough cost, in units that the parts of a figure share; for the time left.
-    measure : callable
-        Does the work, and reports how far it is.
-    """
+    """One piece of a run, saved when finished: an interrupt costs the piece in hand, no more."""
 
     name: str
+    # all that the outcome depends on besides the data and the versions; plain numbers and words.
+    # Where they change, what was saved no longer counts
     parameters: Mapping[str, Any]
-    weight: float
-    measure: Callable[[Report], Measured]
+    weight: float  # rough cost, in units that the parts of a figure share; for the time left
+    measure: Callable[[Report], Measured]  # does the work, and reports how far it is
 
 
 @dataclass
 class Figure(ABC):
-    """A figure of the paper: one file here, and one line in `FIGURES`.
+    """A figure of the paper: one file here, and one line in `FIGURES`."""
 
-    Attributes
-    ----------
-    sample : Sample
-        The data, train and test.
-    quick : bool
-        Whether this is the small version; recorded with the results.
-    """
-
-    sample: Sample
+    sample: Sample  # the data, train and test
     _: KW_ONLY
-    quick: bool
+    quick: bool  # whether this is the small version; recorded with the results
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -202,23 +176,12 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "matplotlib")
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What a run wrote.
+    """What a run wrote."""
 
-    Attributes
-    ----------
-    folder : Path
-        Where the picture, the curves, the page and `claims.json` are.
-    claims : list of Claim
-    seconds : float
-        All parts together, those of an earlier run included.
-    resumed : list of str
-        The parts that an earlier run had finished.
-    """
-
-    folder: Path
+    folder: Path  # where the picture, the curves, the page and `claims.json` are
     claims: list[Claim]
-    seconds: float
-    resumed: list[str]
+    seconds: float  # all parts together, those of an earlier run included
+    resumed: list[str]  # the parts that an earlier run had finished
 
 
 def reproduce(

@@ -17,10 +17,10 @@ from momentron.rows.kernels.bound import Index
 from momentron.solvers import Adaptive, BatchPerceptron, Solver
 from momentron.solvers.adaptive import AdaptiveState
 from momentron.solvers.problem import KernelChoice, Problem
-from momentron.solvers.solver import DEFAULTS, Candidates, RunOptions
+from momentron.solvers.solver import Candidates
 from momentron.views.display.style import GREEN, VERMILLION
 from paper.data import Sample
-from paper.method_curves import PERCEPTRON, Method, log_spaced, record
+from paper.method_curves import PERCEPTRON, Method, errors_of, log_spaced, record
 from paper.runner import Measured, Part, Report
 
 FEW_ROWS = 8  # up to which sparse products beat dense ones
@@ -28,26 +28,13 @@ FEW_ROWS = 8  # up to which sparse products beat dense ones
 
 @dataclass(frozen=True)
 class PreparedRows:
-    """Rows with all that the kernel needs of them.
+    """Rows with all that the kernel needs of them."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-    hidden : ndarray of shape (n, width)
-        H = relu(XVᵀ).
-    gates : ndarray of shape (n, width)
-        G_ij = |a_j| where v_j·x_i > 0, else 0.
-    scale : ndarray of shape (n,)
-        1/√K_ii if the kernel is normalised (0 where K_ii = 0), else 1.
-    diagonal : ndarray of shape (n,)
-        K(x, x) of each row.
-    """
-
-    X: np.ndarray
-    hidden: np.ndarray
-    gates: np.ndarray
-    scale: np.ndarray
-    diagonal: np.ndarray
+    X: np.ndarray  # (n, d)
+    hidden: np.ndarray  # (n, width): H = relu(XVᵀ)
+    gates: np.ndarray  # (n, width): G_ij = |a_j| where v_j·x_i > 0, else 0
+    scale: np.ndarray  # (n,): 1/√K_ii if the kernel is normalised (0 where K_ii = 0), else 1
+    diagonal: np.ndarray  # (n,): K(x, x) of each row
 
     def __getitem__(self, rows: Index) -> PreparedRows:
         """Some of the rows, by a slice or an array of indices."""
@@ -216,15 +203,8 @@ ORDER = (AGGRESSIVE, PERCEPTRON, THEORY)
 Curves = Mapping[str, Mapping[str, np.ndarray]]
 
 
-class Seeded(Adaptive):
-    """Algorithm 2 whose draws are the same in every run, and whose last row is kept."""
-
-    def __init__(self, parameters: str = "aggressive", *, seed: int = 0, **options: Any) -> None:
-        super().__init__(parameters, **options)
-        self.seed = seed
-
-    def init(self, problem: Problem, options: RunOptions = DEFAULTS) -> AdaptiveState:
-        return super().init(problem, replace(options, random_state=self.seed))
+class Unending(Adaptive):
+    """Algorithm 2 without an end of its own, so that its last row is kept."""
 
     def candidates(self, problem: Problem, state: AdaptiveState) -> Candidates:
         # the budget ends the run at the same step; a method's own ending would come before the
@@ -234,20 +214,11 @@ class Seeded(Adaptive):
 
 @dataclass(frozen=True)
 class Features:
-    """The tangent features of a two-layer network with random weights.
-
-    Attributes
-    ----------
-    width : int
-    seed : int
-        Of the weights, and of Algorithm 2's draws.
-    normalize : bool
-        Whether the features of each row have length 1.
-    """
+    """The tangent features of a two-layer network with random weights."""
 
     width: int
-    seed: int
-    normalize: bool
+    seed: int  # of the weights, and of Algorithm 2's draws
+    normalize: bool  # whether the features of each row have length 1
 
 
 def measure_curve(
@@ -263,24 +234,26 @@ def measure_curve(
     def pose() -> Problem:
         return Problem.from_data(sample.X, sample.y, fit_intercept=False, kernel=kernel)
 
-    def errors(proposal: Candidates) -> dict[str, float]:
-        found = {"test_error": test.error(proposal.primals[0].w[0])}
-        if method is PERCEPTRON:
-            found["last_test_error"] = test.error(proposal.primals[1].w[0])
-        return found
+    return Measured(
+        record(
+            pose,
+            make_solver(method, iterations),
+            iterations,
+            report,
+            extras=errors_of(method, lambda w: test.error(w[0])),
+            marks=log_spaced(iterations, PER_DECADE),
+            random_state=features.seed,
+        )
+    )
 
-    marks = log_spaced(iterations, PER_DECADE)
-    solver = make_solver(method, iterations, features.seed)
-    return Measured(record(pose, solver, iterations, report, extras=errors, marks=marks))
 
-
-def make_solver(method: Method, iterations: int, seed: int = 0) -> Solver:
+def make_solver(method: Method, iterations: int) -> Solver:
     """The method with the paper's parameters."""
     if method is PERCEPTRON:
         return BatchPerceptron()
     if method is AGGRESSIVE:
-        return Seeded(seed=seed)
-    return Seeded("theory", seed=seed, n_steps=iterations)
+        return Unending()
+    return Unending("theory", n_steps=iterations)
 
 
 def curve_part(

@@ -142,18 +142,13 @@ class EmpiricalNTK:
         self.dtype = dtype
 
     def __repr__(self) -> str:
-        given = {
-            "input_shape": self.input_shape,
-            "normalize": self.normalize or None,
-            "max_memory": None if self.max_memory == "1GB" else self.max_memory,
-            "outputs": self.outputs,
-            "parameters": self.parameters,
-            "dtype": self.dtype,
-        }
-        words = [f"{name}={value!r}" for name, value in given.items() if value is not None]
         count = sum(p.numel() for p in self.model.parameters() if p.requires_grad)
-        named = f"<{type(self.model).__name__}, {count:,} trained parameters>"
-        return f"EmpiricalNTK({', '.join([named, *words])})"
+        words = [f"<{type(self.model).__name__}, {count:,} trained parameters>"]
+        for name in ("input_shape", "normalize", "max_memory", "outputs", "parameters", "dtype"):
+            value = repr(getattr(self, name))
+            if value not in ("None", "False", "'1GB'"):
+                words.append(f"{name}={value}")
+        return f"EmpiricalNTK({', '.join(words)})"
 
     def __call__(self, X1: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
         """The kernel of all pairs, summed over the outputs.

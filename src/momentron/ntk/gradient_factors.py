@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -60,27 +61,6 @@ class Gradients(ABC):
     @abstractmethod
     def add_squares(self, target: Tensor) -> None:
         """Add each example's inner product with itself, summed over the outputs."""
-
-
-class ExplicitGradients(Gradients):
-    """Gradients that are written out."""
-
-    @abstractmethod
-    def _matrices(
-        self, other: Any, pairs: Sequence[OutputPair]
-    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Gradients here and there, one row per example, and where their products are added."""
-
-    def add_products(
-        self, other: Any, rows: slice, columns: slice, pairs: Sequence[OutputPair]
-    ) -> None:
-        for left, right, target in self._matrices(other, pairs):
-            add(target, left[rows] @ right[columns].T)
-
-    def add_squares(self, target: Tensor) -> None:
-        every = OutputPair(slice(None), slice(None), target)
-        for left, right, _ in self._matrices(self, [every]):
-            add(target, torch.einsum("nd,nd->n", left, right))
 
 
 class Factor(Gradients):
@@ -153,7 +133,7 @@ class Factor(Gradients):
         self.delta[shifted(rows, -self._first), :, self.places[call], o] = delta
 
 
-class DirectFactor(ExplicitGradients, Factor):
+class DirectFactor(Factor):
     """Gradients themselves: G of shape (n, g, outputs, C · F)."""
 
     def __init__(self, unit: Unit, n: int, outputs: int, workspace: Workspace) -> None:
@@ -181,12 +161,16 @@ class DirectFactor(ExplicitGradients, Factor):
         torch.bmm(delta, u, out=self.gradients[rows].view(len(u), -1, self.unit.fan_in))
         del self.u, self.delta
 
-    def _matrices(
-        self, other: Self, pairs: Sequence[OutputPair]
-    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    def add_products(
+        self, other: Self, rows: slice, columns: slice, pairs: Sequence[OutputPair]
+    ) -> None:
         for mine, others, target in pairs:
-            left, right = self.gradients[:, :, mine], other.gradients[:, :, others]
-            yield left.flatten(1), right.flatten(1), target
+            left, right = self.gradients[rows, :, mine], other.gradients[columns, :, others]
+            add(target, left.flatten(1) @ right.flatten(1).T)
+
+    def add_squares(self, target: Tensor) -> None:
+        flat = self.gradients.flatten(1)
+        add(target, torch.einsum("nd,nd->n", flat, flat))
 
 
 class GramFactor(Factor):
@@ -253,7 +237,7 @@ class GramFactor(Factor):
 FORMS: tuple[type[Factor], ...] = (DirectFactor, GramFactor)
 
 
-class WrittenGradients(ExplicitGradients):
+class WrittenGradients(Gradients):
     """∂A_o(x_i)/∂θ of n examples and some outputs, one tensor per output and parameter.
 
     Inner products do not care for the order of the entries, so tensors are kept as autograd
@@ -278,14 +262,18 @@ class WrittenGradients(ExplicitGradients):
         for whole, gradient in zip(self._of_output[o], gradients, strict=True):
             whole[rows] = gradient
 
-    def _matrices(
-        self, other: WrittenGradients, pairs: Sequence[OutputPair]
-    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        for mine, others, target in pairs:
-            outputs = zip(self._of_output[mine], other._of_output[others], strict=True)
-            for left_output, right_output in outputs:
-                for left, right in zip(left_output, right_output, strict=True):
-                    yield *_as_matrices(left, right), target
+    def add_products(
+        self, other: Self, rows: slice, columns: slice, pairs: Sequence[OutputPair]
+    ) -> None:
+        for a, b, target in pairs:
+            mine, others = chain(*self._of_output[a]), chain(*other._of_output[b])
+            for left, right in map(_as_matrices, mine, others):
+                add(target, left[rows] @ right[columns].T)
+
+    def add_squares(self, target: Tensor) -> None:
+        for gradient in chain(*self._of_output):
+            flat, _ = _as_matrices(gradient, gradient)
+            add(target, torch.einsum("nd,nd->n", flat, flat))
 
 
 def written_cost(entries: int, outputs: int, across: bool) -> FormCost:

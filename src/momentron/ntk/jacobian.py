@@ -144,13 +144,7 @@ class Linearised:
             self._gradients = ExampleGradients(ntk.model, self.names, few, self.readout)
 
     def plan(self, directions: int, limit: int) -> tuple[int, int]:
-        """As many directions in the space of parameters, and examples, as the memory holds.
-
-        Raises
-        ------
-        InputError
-            If it does not hold one of each.
-        """
+        """As many directions in the space of parameters, and examples, as the memory holds."""
         vector = self.entries * self.dtype.itemsize
         budget = int(SHARE * limit)
         # a gradient under way, and the gradients of the second pass

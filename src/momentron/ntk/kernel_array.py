@@ -84,10 +84,7 @@ class Contraction:
 
     def traces(self, total: Tensor) -> Tensor:
         """Σ_o K_oo(x, x) of each example, from a kernel of examples with themselves."""
-        squares = total.diagonal(dim1=-2, dim2=-1)
-        if self.across:
-            squares = squares.diagonal(dim1=0, dim2=1).mT
-        return squares.sum(0) if self.axes else squares.clone()
+        return torch.einsum("o" * self.axes + "ii->i", total).clone()
 
 
 TRACED, SAME_OUTPUT, PER_OUTPUT = (Contraction(axes) for axes in range(3))

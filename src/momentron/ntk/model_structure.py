@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -235,15 +235,12 @@ def hooked(modules: Iterable[nn.Module], on_call: OnCall) -> Iterator[None]:
         on_call(module, args[0] if args else next(iter(kwargs.values()), None), y)
         return y.clone()
 
-    handles = []
-    try:
+    with ExitStack() as handles:
         for module in modules:
             # first of all hooks: the user's own may change the output
-            handles.append(module.register_forward_hook(hook, prepend=True, with_kwargs=True))
+            handle = module.register_forward_hook(hook, prepend=True, with_kwargs=True)
+            handles.enter_context(handle)
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def output_gradients(output: Tensor, layers: Sequence[Tensor], keep: bool) -> list[Tensor | None]:
