@@ -137,7 +137,6 @@ class Linearised:
         self.names, self.parameters = list(chosen), list(chosen.values())
         self.n_outputs = len(self.readout.numbers(structure.n_outputs))
         self.dtype = torch.promote_types(self.parameters[0].dtype, torch.float32)
-        self.entries = sum(p.numel() for p in self.parameters)
         self.graph_bytes = structure.graph_bytes
         self._gradients: ExampleGradients | None = None
         if not self._has_second_pass(examples):
@@ -145,7 +144,7 @@ class Linearised:
 
     def plan(self, directions: int, limit: int) -> tuple[int, int]:
         """As many directions in the space of parameters, and examples, as the memory holds."""
-        vector = self.entries * self.dtype.itemsize
+        vector = sum(p.numel() for p in self.parameters) * self.dtype.itemsize
         budget = int(SHARE * limit)
         # a gradient under way, and the gradients of the second pass
         fixed = 2 * vector

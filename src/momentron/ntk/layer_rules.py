@@ -13,7 +13,6 @@ F = C = 1.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -35,45 +34,36 @@ class Sizes:
     positions: int
 
 
-class Rule(ABC):
-    """What has to be known of one kind of module."""
+class Rule:
+    """What has to be known of one kind of module; as it stands here, of dense layers.
+
+    These are y = Wx + b on the last axis; all axes between the first and the last are positions.
+    """
 
     gives_tokens: bool = False  # `features` are whole numbers that stand for unit vectors
+    reads_single_entries: bool = False  # F = 1
 
     def accepts(self, module: Any) -> bool:
         """Whether this module's settings keep the structure."""
         return True
 
-    @abstractmethod
-    def sizes(self, module: Any, x: Tensor, y: Tensor) -> Sizes:
-        """The sizes of a call that turned x into y."""
+    def sizes(self, module: Any, y: Tensor) -> Sizes:
+        """The sizes of a call with output y."""
+        _, groups, positions, channels = self.deltas(module, y).shape
+        fan_in = 1 if self.reads_single_entries else math.prod(module.weight.shape[1:])
+        return Sizes(groups, channels, fan_in, positions)
 
-    @abstractmethod
     def features(self, module: Any, x: Tensor) -> Tensor:
         """u of a call, of shape (n, g, P, F)."""
+        return x.reshape(x.shape[0], 1, -1, x.shape[-1])
 
     def deltas(self, module: Any, gradient: Tensor) -> Tensor:
         """δ of a call from the gradient with respect to y, of shape (n, g, P, C)."""
         return gradient.reshape(len(gradient), 1, -1, gradient.shape[-1])
 
 
-class LinearRule(Rule):
-    """y = Wx + b on the last axis; all axes between the first and the last are positions."""
-
-    def sizes(self, module: Any, x: Tensor, y: Tensor) -> Sizes:
-        return Sizes(1, y.shape[-1], x.shape[-1], math.prod(y.shape[1:-1]))
-
-    def features(self, module: Any, x: Tensor) -> Tensor:
-        return x.reshape(x.shape[0], 1, -1, x.shape[-1])
-
-
 class ConvRule(Rule):
     """Convolutions in one, two or three dimensions, with every setting that torch knows."""
-
-    def sizes(self, module: Any, x: Tensor, y: Tensor) -> Sizes:
-        fan_in = math.prod(module.weight.shape[1:])
-        channels = module.out_channels // module.groups
-        return Sizes(module.groups, channels, fan_in, math.prod(y.shape[2:]))
 
     def features(self, module: Any, x: Tensor) -> Tensor:
         """All patches, copied out of a view of the padded input."""
@@ -97,13 +87,11 @@ class ConvRule(Rule):
 class NormRule(Rule):
     """Normalisation: one group per affine entry, with u the normalised input."""
 
+    reads_single_entries = True
+
     def accepts(self, module: Any) -> bool:
         # an instance norm with running statistics changes its formula with the mode
         return not (isinstance(module, _InstanceNorm) and module.track_running_stats)
-
-    def sizes(self, module: Any, x: Tensor, y: Tensor) -> Sizes:
-        groups, positions = self._by_entry(module, x).shape[1:]
-        return Sizes(groups, 1, 1, positions)
 
     def features(self, module: Any, x: Tensor) -> Tensor:
         return self._by_entry(module, self._normalised(module, x)).unsqueeze(3)
@@ -128,14 +116,11 @@ class NormRule(Rule):
 class EmbeddingRule(Rule):
     """y_p is row t_p of W: u_p is the unit vector of token t_p, of which only t_p is kept."""
 
-    gives_tokens = True
+    gives_tokens = reads_single_entries = True
 
     def accepts(self, module: Any) -> bool:
         # max_norm rewrites the weights, and frequency scaling makes its gradients no derivatives
         return module.max_norm is None and not module.scale_grad_by_freq
-
-    def sizes(self, module: Any, x: Tensor, y: Tensor) -> Sizes:
-        return Sizes(1, module.embedding_dim, 1, math.prod(x.shape[1:]))
 
     def features(self, module: Any, x: Tensor) -> Tensor:
         """The tokens; the padding token, which learns nothing, as −1."""
@@ -147,7 +132,7 @@ class EmbeddingRule(Rule):
 
 NORMS = (_BatchNorm, _InstanceNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 RULES: dict[Any, Rule] = {
-    nn.Linear: LinearRule(),
+    nn.Linear: Rule(),
     **dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), ConvRule()),
     **dict.fromkeys(NORMS, NormRule()),
     nn.Embedding: EmbeddingRule(),

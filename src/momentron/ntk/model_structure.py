@@ -26,7 +26,7 @@ from torch.nn.utils.parametrizations import _SpectralNorm
 from torch.nn.utils.spectral_norm import SpectralNorm
 
 from momentron.errors import InputError
-from momentron.ntk.layer_rules import Rule, Sizes, rule_for
+from momentron.ntk.layer_rules import Rule, rule_for
 from momentron.ntk.selection import chosen_parameters
 
 ELEMENTWISE = 16.0  # flops of a matrix product that take as long as one pass over an entry
@@ -90,8 +90,9 @@ class ModelStructure:
 
 
 class _Call(NamedTuple):
-    sizes: Sizes | None  # None where the first axis of input and output is not the batch
+    module: nn.Module
     y: Tensor
+    is_batch_first: bool  # in input and output
 
 
 class _Trial(NamedTuple):
@@ -127,11 +128,12 @@ def examine(
     units: list[Unit] = []
     covered: set[int] = set()
     for unit, before, calls in zip(candidates, pair.calls, triple.calls, strict=True):
+        if not all(call.is_batch_first for call in (*before, *calls)):
+            continue
         used = [call for call in calls if call.y.grad_fn in reached]
-        sizes = [call.sizes for call in calls if call.sizes is not None]
+        sizes = [unit.rule.sizes(call.module, call.y) for call in calls]
         if (
-            len(sizes) == len(calls)
-            and sizes == [call.sizes for call in before]
+            sizes == [unit.rule.sizes(call.module, call.y) for call in before]
             and not any(id(call.y) in leaking for call in used)
             and all(uses[id(p)] == len(used) for p in unit.trained)
         ):
@@ -182,10 +184,8 @@ def _trial(model: nn.Module, x: Tensor, units: list[Unit]) -> _Trial:
         return tensor
 
     def on_call(module: nn.Module, x: Any, y: Tensor) -> None:
-        i = place[id(module)]
         is_batch_first = isinstance(x, Tensor) and x.ndim > 0 and len(x) == len(y) == n
-        sizes = units[i].rule.sizes(module, x, y) if is_batch_first else None
-        calls[i].append(_Call(sizes, y))
+        calls[place[id(module)]].append(_Call(module, y, is_batch_first))
 
     n = len(x)
     if x.is_floating_point():

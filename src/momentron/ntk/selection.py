@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import accumulate
 from numbers import Integral
 from typing import Any
 
@@ -187,10 +186,11 @@ def chosen_parameters(model: nn.Module, selection: Selection = None) -> dict[str
             )
     if selection is None:
         return trained
+    words = f"the trained parameters {short(list(trained))}"
     if callable(selection):
         found = {name: p for name, p in trained.items() if selection(name, p)}
         if not found:
-            raise InputError(f"parameters={short(selection)} chose none of {_some(trained)}")
+            raise InputError(f"parameters={short(selection)} chose none of {words}")
         return found
     patterns: list[Any] = [selection] if isinstance(selection, str) else list(selection)
     if not patterns:
@@ -199,10 +199,11 @@ def chosen_parameters(model: nn.Module, selection: Selection = None) -> dict[str
     for pattern in patterns:
         if not isinstance(pattern, str):
             raise InputError(f"parameters has {short(pattern)}; pass names, patterns or a function")
-        every = model.named_parameters(remove_duplicate=False)
-        matched = [p for name, p in every if _matches(name, pattern)]
+        named = model.named_parameters(remove_duplicate=False)
+        both = (pattern, f"{pattern}.*")  # of the parameter, and of a module that holds it
+        matched = [p for name, p in named if any(fnmatchcase(name, each) for each in both)]
         if not matched:
-            raise InputError(f"parameters={short(pattern)} matches none of {_some(trained)}")
+            raise InputError(f"parameters={short(pattern)} matches none of {words}")
         if not any(p.requires_grad for p in matched):
             raise InputError(
                 f"parameters={short(pattern)} matches frozen parameters only; call "
@@ -210,12 +211,3 @@ def chosen_parameters(model: nn.Module, selection: Selection = None) -> dict[str
             )
         chosen.update(id(p) for p in matched)
     return {name: p for name, p in trained.items() if id(p) in chosen}
-
-
-def _matches(name: str, pattern: str) -> bool:
-    holders = accumulate(name.split("."), lambda outer, inner: f"{outer}.{inner}")
-    return any(fnmatchcase(holder, pattern) for holder in holders)
-
-
-def _some(trained: dict[str, Any]) -> str:
-    return f"the trained parameters {short(list(trained))}"
