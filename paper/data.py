@@ -77,14 +77,8 @@ class Sample:
 def mnist_pair(first: int, second: int, *, rows: int | None = None, shrink: int = 1) -> Sample:
     """Two digits of MNIST, from the folder MOMENTRON_DATA, the cache or the network.
 
-    Parameters
-    ----------
-    first, second : int
-        The digits.
-    rows : int, optional
-        So many training rows, evenly spaced.
-    shrink : int
-        Average squares of this many pixels per side into one.
+    With `rows`, only that many training rows, evenly spaced; squares of `shrink` pixels per side
+    are averaged into one.
     """
     mnist = load("mnist", classes=(first, second), subset=rows)
     X, X_test = shrink_images(mnist.X, shrink), shrink_images(mnist.X_test, shrink)
@@ -110,10 +104,7 @@ PINNED = "7b328caecebb16e384bfc9ac4340ef0c"
 def cifar_pool() -> Sample:
     """The first training batch and all test images, as rows scaled from [0, 1] to [−1, 1].
 
-    Raises
-    ------
-    InputError
-        Where the files are not the published ones: other images would give other results.
+    Files other than the published ones are refused: other images would give other results.
     """
     data = load("cifar10", dtype=np.float32)
     pool = pool_of(data.X[:POOL], data.y[:POOL], data.X_test, data.y_test)
@@ -135,12 +126,7 @@ def pool_of(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray
 def draw(pool: Sample, seed: int, count: int, tests: int) -> Sample:
     """The images that a seed draws to train on, and some test images, evenly spaced.
 
-    Parameters
-    ----------
-    pool : Sample
-    seed : int
-        The same seed draws the same images in every cell of the grid.
-    count, tests : int
+    The same seed draws the same images in every cell of the grid.
     """
     rows = np.random.default_rng(seed).choice(len(pool.y), count, replace=False)
     rows.sort()
@@ -264,26 +250,13 @@ class Drawn:
 
 
 class Placed:
-    """Rows placed so that the best margin is known.
-
-    Attributes
-    ----------
-    n : int
-        Rows.
-    margin : float or None
-        The best margin, where it is chosen.
-    label : str
-    slug : str
-        For names of files.
-    weight : float
-        What an iteration costs, relative to those of other sources.
-    """
+    """n rows placed so that the best margin is known."""
 
     def __init__(self, n: int, margin: float) -> None:
         self.n, self.margin = n, margin
         self.label = f"n = {n:,}, γ̄ = {margin:g}"
-        self.slug = f"n{n}-margin{margin:g}"
-        self.weight = 1.0 + n / 1000.0
+        self.slug = f"n{n}-margin{margin:g}"  # for names of files
+        self.weight = 1.0 + n / 1000.0  # cost of an iteration, relative to those of other sources
 
     def draw(self, seed: int) -> Drawn:
         """The problem of a seed."""
@@ -303,7 +276,7 @@ class Rows:
     `auto` certifies their best margin.
     """
 
-    margin = None
+    margin = None  # not chosen
 
     def __init__(self, sample: Sample, name: str, n: int) -> None:
         self._sample, self.n = sample, n

@@ -185,11 +185,7 @@ class Figure3(Figure):
     def from_mnist(cls, quick: bool, seeds: Sequence[int] = ()) -> "Figure3":
         """All digits; the quick version has a fortieth of the rows and fewer iterations.
 
-        Parameters
-        ----------
-        quick : bool
-        seeds : sequence of int
-            Of further networks, of three widths each, on a third of the rows.
+        The seeds are those of further networks, of three widths each, on a third of the rows.
         """
         widths = None
         if seeds:

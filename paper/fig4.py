@@ -164,11 +164,7 @@ QUICK = Grid(
 class Figure4(Figure):
     """Which kernel a seed prefers, in a grid that was registered before it ran.
 
-    Attributes
-    ----------
-    sample : Sample
-        The pool of images to draw from.
-    grid : Grid
+    The sample is the pool of images to draw from.
     """
 
     name = "fig4"
@@ -183,11 +179,7 @@ class Figure4(Figure):
     def from_cifar(cls, quick: bool, seeds: Sequence[int] = ()) -> "Figure4":
         """The grid as registered; the quick version has two cells of narrow networks.
 
-        Parameters
-        ----------
-        quick : bool
-        seeds : sequence of int
-            For the large stage, besides those registered.
+        The seeds are for the large stage, besides those registered.
         """
         try:
             import torch  # noqa: F401

@@ -35,19 +35,8 @@ def record(
 ) -> dict[str, np.ndarray]:
     """Run a method for a number of iterations, and return its trace as columns.
 
-    Parameters
-    ----------
-    pose : callable
-        Makes the problem from the data; on the clock, as for `max_margin`.
-    solver : Solver
-    iterations : int
-    report : callable
-    extras : callable, optional
-        Computes further columns; off the clock.
-    marks : collection of int, optional
-        The iterations to keep; all where None.
-    random_state : int, optional
-        The seed of methods that draw.
+    `pose` makes the problem from the data, on the clock, as for `max_margin`; `extras` computes
+    further columns, off the clock. Only the iterations in `marks` are kept; None: all of them.
     """
     watched, rows = Watched(solver), []
     wanted = None if marks is None else frozenset(marks)

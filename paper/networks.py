@@ -150,15 +150,7 @@ class Trained:
 class Descent:
     """Plain mini-batch gradient descent on the cross entropy, in an order that a seed draws.
 
-    Parameters
-    ----------
-    model : Sequential
-        Trained in place.
-    X, y : Tensor
-        Images and their labels as whole numbers from 0.
-    step : float
-    settings : Training
-    seed : int
+    The model is trained in place, on images X and labels y, whole numbers from 0.
     """
 
     def __init__(

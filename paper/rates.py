@@ -181,24 +181,16 @@ QUICK, FAR_QUICK = Scale(3, 1000, (100, 316, 1000)), Scale(2, 5000)
 class Rates(Figure):
     """γ̄ − γ(w_t) against t, its exponent over the last decade, and what that depends on.
 
-    Attributes
-    ----------
-    sample : Sample
-        Real rows; a seed draws some of them.
-    sources : list of Source
-        Where problems come from; the curves of the middle one are drawn.
-    scale : Scale
-    far : Scale
-        Of longer runs with momentum, on the source that is drawn.
+    The sample has real rows, of which a seed draws some.
     """
 
     name = "rates"
     title = "Rates of Algorithm 2, with momentum and without"
     seed = 0
 
-    sources: list[Source]
+    sources: list[Source]  # where problems come from; the curves of the middle one are drawn
     scale: Scale
-    far: Scale
+    far: Scale  # of longer runs with momentum, on the source that is drawn
 
     @classmethod
     def from_mnist(cls, quick: bool) -> "Rates":

@@ -121,11 +121,7 @@ UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
 class Store:
     """Finished parts in a folder, each under the hash of all it depends on.
 
-    Parameters
-    ----------
-    folder : Path
-    identity : mapping
-        What every part depends on: the data, the seed, the versions.
+    Every part depends on the identity: the data, the seed, the versions.
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, Any]) -> None:
@@ -189,23 +185,10 @@ def reproduce(
 ) -> Reproduction:
     """Measure a figure, draw it, and judge the paper's claims about it.
 
-    Parts that an earlier run into the same folder has finished, with the same parameters, data and
-    versions, are not run again.
-
-    Parameters
-    ----------
-    figure : Figure
-    out : Path
-        The results go to a folder of the figure's name in it.
-    watch : callable, optional
-        Told of the progress.
-    max_time : float, optional
-        Seconds after which no further part is begun; what is finished is shown.
-
-    Raises
-    ------
-    InputError
-        If max_time was too short for a figure that can be shown.
+    The results go to a folder of the figure's name in `out`. Parts that an earlier run into the
+    same folder has finished, with the same parameters, data and versions, are not run again. After
+    `max_time` seconds no further part is begun: what is finished is shown, or refused as too
+    little for a picture.
     """
     folder = out / figure.name
     require()

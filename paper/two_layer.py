@@ -159,11 +159,6 @@ class TestRows:
 
     The kernel values of a training row are computed when it first counts, and kept: 8 bytes for
     each test row.
-
-    Parameters
-    ----------
-    network : TwoLayerReLUKernel
-    sample : Sample
     """
 
     __test__ = False  # to pytest
