@@ -96,12 +96,14 @@ class ExampleGradients:
         return vmap(outputs_of_one)(own, x), own
 
 
-def _gradients(output: Tensor, parameters: Sequence[Tensor], keep: bool) -> list[Tensor]:
-    found = torch.autograd.grad(output, parameters, retain_graph=keep, allow_unused=True)
-    return [
-        torch.zeros_like(p) if g is None else g.to_dense() if g.is_sparse else g
-        for g, p in zip(found, parameters, strict=True)
-    ]
+def _gradients(
+    output: Tensor, parameters: Sequence[Tensor], keep: bool, weights: Tensor | None = None
+) -> list[Tensor]:
+    """Of an output, or of the sum of several with weights."""
+    found = torch.autograd.grad(
+        output, parameters, weights, retain_graph=keep, materialize_grads=True
+    )
+    return [gradient.to_dense() if gradient.is_sparse else gradient for gradient in found]
 
 
 @contextmanager
@@ -192,16 +194,10 @@ class Linearised:
         """Add Jᵀc of these rows to a vector, for each c of shape (n, outputs)."""
         found = self._outputs(examples, rows)
         for i, (c, total) in enumerate(zip(weights, into, strict=True)):
-            gradients = torch.autograd.grad(
-                found,
-                self.parameters,
-                c.to(found.dtype),
-                retain_graph=i < len(weights) - 1,
-                allow_unused=True,
-            )
+            keep = i < len(weights) - 1
+            gradients = _gradients(found, self.parameters, keep, c.to(found.dtype))
             for part, gradient in zip(total, gradients, strict=True):
-                if gradient is not None:
-                    part += gradient.to_dense() if gradient.is_sparse else gradient
+                part += gradient
 
     @torch.enable_grad()
     def push(self, examples: Examples, rows: slice, directions: Sequence[Vector]) -> list[Tensor]:
