@@ -14,6 +14,7 @@ from margins_known import corners
 from momentron import InputError, Status, max_margin
 from momentron.certificate.evidence import BoundedGradient, mixed
 from momentron.errors import SolverError
+from momentron.fitting.options import FitOptions
 from momentron.solvers import Auto, BatchPerceptron, Momentum, Primal
 from momentron.solvers.checkpoint import Checkpoint
 from momentron.streams import ArraySource
@@ -331,7 +332,8 @@ def no_weights(found, problem):
 def foreign_weights(found, problem):
     """Those of data whose rows are all zero."""
     stream = DiskStream(Pieces(np.zeros((48, problem.zeros().shape[0])), np.arange(48) % 2))
-    found.q, found.upper = open_problem(stream, Momentum(), True, 10**6).no_weights(), 0.0
+    options = FitOptions.from_arguments(method=Momentum())
+    found.q, found.upper = open_problem(stream, options, 10**6).no_weights(), 0.0
 
 
 def other_classifier(found, problem):
