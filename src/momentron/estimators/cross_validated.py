@@ -1,8 +1,8 @@
 """MaxMarginClassifierCV and KernelMaxMarginClassifierCV: C chosen by cross-validation."""
 
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,27 +27,25 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted
 from momentron.api import Plan, fit, fit_path, plan_fit
 from momentron.arithmetic.clock import Stopwatch
 from momentron.data.arguments import as_flag
-from momentron.dual.losses import Loss
 from momentron.estimators.kernel_classifier import KernelMargin
 from momentron.estimators.linear_classifier import LinearMargin
-from momentron.estimators.shared import MarginClassifier, all_or_nothing, keep_parameters, warn_of
+from momentron.estimators.shared import MarginClassifier, all_or_nothing, warn_of
 from momentron.fitting.options import FitOptions, as_grid
-from momentron.rows.kernels import Kernel
 from momentron.rows.validation import TrainingData
-from momentron.solvers import Solver
 from momentron.solvers.loop import Budget
 from momentron.solvers.solver import BudgetWarning
 from momentron.status import Status
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CrossValidated(MarginClassifier):
     """Fits along a path of C in every fold, and the best C on all the rows."""
 
-    Cs: Any
-    cv: Any
-    scoring: Any
-    refit: bool
-    n_jobs: int | None
+    Cs: Any = 10
+    cv: Any = None
+    scoring: Any = None
+    refit: bool = True
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Any:
         """Choose C by cross-validation, and fit to all the rows with it.
@@ -177,6 +175,7 @@ class CrossValidated(MarginClassifier):
         return hasattr(self, "result_")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MaxMarginClassifierCV(CrossValidated, LinearMargin):
     """`MaxMarginClassifier` with C chosen by cross-validation along a path of warm starts.
 
@@ -226,30 +225,8 @@ class MaxMarginClassifierCV(CrossValidated, LinearMargin):
     (5, 3)
     """
 
-    def __init__(
-        self,
-        *,
-        Cs: Any = 10,
-        cv: Any = None,
-        scoring: Any = None,
-        refit: bool = True,
-        n_jobs: int | None = None,
-        method: str | Solver = "auto",
-        fit_intercept: bool = True,
-        penalty: str = "squared_hinge",
-        class_weight: Mapping[Any, float] | str | None = None,
-        multi_class: str = "joint",
-        loss: str | Loss = "exponential",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        max_memory: int | str | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        keep_parameters(self, locals())
 
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class KernelMaxMarginClassifierCV(CrossValidated, KernelMargin):
     """`KernelMaxMarginClassifier` with C chosen by cross-validation along a path of warm starts.
 
@@ -283,31 +260,3 @@ class KernelMaxMarginClassifierCV(CrossValidated, KernelMargin):
     >>> model.scores_.shape
     (5, 3)
     """
-
-    def __init__(
-        self,
-        *,
-        Cs: Any = 10,
-        cv: Any = None,
-        scoring: Any = None,
-        refit: bool = True,
-        n_jobs: int | None = None,
-        kernel: str | Kernel | Callable[..., Any] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cache_size: float = 1000.0,
-        method: str | Solver = "auto",
-        fit_intercept: bool = True,
-        penalty: str = "squared_hinge",
-        class_weight: Mapping[Any, float] | str | None = None,
-        multi_class: str = "joint",
-        loss: str | Loss = "exponential",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        max_memory: int | str | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        keep_parameters(self, locals())

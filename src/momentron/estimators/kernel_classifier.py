@@ -1,26 +1,34 @@
 """KernelMaxMarginClassifier: the largest margin in the feature space of a kernel."""
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from momentron.dual.losses import Loss
 from momentron.errors import InputError
-from momentron.estimators.shared import FittedClassifier, MarginClassifier, keep_parameters
+from momentron.estimators.shared import FittedClassifier, MarginClassifier
 from momentron.fitting.fits import Fits
 from momentron.fitting.options import FitOptions
 from momentron.rows.kernels import Kernel, PrecomputedKernel
 from momentron.rows.operator import row_blocks
 from momentron.rows.validation import TrainingData
-from momentron.solvers import Solver
 
 
-class KernelMargin(MarginClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelParameters:
+    """The parameters that classifiers through a kernel share."""
+
+    kernel: str | Kernel | Callable[..., Any] = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    cache_size: float = 1000.0
+
+
+class KernelMargin(KernelParameters, MarginClassifier):
     """What classifiers through a kernel share: rows that they are made of, and their outputs."""
 
-    kernel: Any
     support_vectors_: Any
     dual_coef_: np.ndarray
     _rescale = None  # kernel values are what they are
@@ -81,6 +89,7 @@ class KernelMargin(MarginClassifier):
         return tags
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
     """The classifier with the largest margin in a kernel's feature space, and a proof of it.
 
@@ -125,28 +134,3 @@ class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
     >>> model.predict([[0.9, 0.1]]).tolist()
     ['odd']
     """
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Kernel | Callable[..., Any] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cache_size: float = 1000.0,
-        method: str | Solver = "auto",
-        fit_intercept: bool = True,
-        C: float = math.inf,
-        penalty: str = "squared_hinge",
-        class_weight: Mapping[Any, float] | str | None = None,
-        multi_class: str = "joint",
-        loss: str | Loss = "exponential",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        max_memory: int | str | None = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        keep_parameters(self, locals())

@@ -1,17 +1,15 @@
 """MaxMarginClassifier: linear, of two classes or more."""
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from momentron.dual.losses import Loss
-from momentron.estimators.shared import FittedClassifier, MarginClassifier, keep_parameters
+from momentron.estimators.shared import FittedClassifier, MarginClassifier
 from momentron.fitting.fits import Fits
 from momentron.result import MarginResult
 from momentron.rows.validation import TrainingData
-from momentron.solvers import Solver
 
 
 class LinearMargin(MarginClassifier):
@@ -37,6 +35,7 @@ class LinearMargin(MarginClassifier):
         return lambda rows: np.asarray(rows @ self.coef_.T)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MaxMarginClassifier(LinearMargin, FittedClassifier):
     """A linear classifier with the largest margin, and a proof of how large that is.
 
@@ -99,26 +98,6 @@ class MaxMarginClassifier(LinearMargin, FittedClassifier):
     >>> model.predict([[5.0, 1.0]]).tolist()
     ['up']
     """
-
-    def __init__(
-        self,
-        *,
-        method: str | Solver = "auto",
-        fit_intercept: bool = True,
-        C: float = math.inf,
-        penalty: str = "squared_hinge",
-        class_weight: Mapping[Any, float] | str | None = None,
-        multi_class: str = "joint",
-        loss: str | Loss = "exponential",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        max_memory: int | str | None = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        keep_parameters(self, locals())
 
 
 def dual_coefficients(result: MarginResult) -> np.ndarray:

@@ -1,11 +1,12 @@
 """What the estimators share: fitting, labels, and the warnings that a short answer deserves."""
 
 import copy
+import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,11 +19,13 @@ from momentron.api import fit, plan_fit
 from momentron.data.arguments import as_flag
 from momentron.data.exactness.tensors import row_parts
 from momentron.data.saved_state import Marked
+from momentron.dual.losses import Loss
 from momentron.errors import InputError, NotSeparableWarning, short
 from momentron.fitting.fits import Fits
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult, labels_of
 from momentron.rows.validation import TrainingData, clean_matrix
+from momentron.solvers import Solver
 from momentron.solvers.loop import Callback
 from momentron.solvers.solver import BudgetWarning
 from momentron.status import Predictor, Status
@@ -35,10 +38,31 @@ BLOCK_ENTRIES = 1 << 22  # numbers of rows that are classified at a time: 32 MB 
 RESCALE = "centre and rescale the features"
 
 
-class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class FitParameters:
+    """The parameters that all classifiers share.
+
+    Each family of classifiers adds its own in the same way, and a constructor with all of them, as
+    scikit-learn asks for, is made of the fields.
+    """
+
+    method: str | Solver = "auto"
+    fit_intercept: bool = True
+    penalty: str = "squared_hinge"
+    class_weight: Mapping[Any, float] | str | None = None
+    multi_class: str = "joint"
+    loss: str | Loss = "exponential"
+    tol: float = 1e-6
+    max_iter: int | None = None
+    max_time: float | None = None
+    max_memory: int | str | None = None
+    verbose: int = 0
+    random_state: Any = None
+
+
+class MarginClassifier(FitParameters, Marked, ClassifierMixin, BaseEstimator):
     """What all classifiers share that are fitted by `max_margin`, however C was chosen."""
 
-    multi_class: str
     # one value, or one per class where each is fitted against the rest
     result_: Any
     margin_: Any
@@ -80,9 +104,8 @@ class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
 
     def _options(self) -> FitOptions:
         """The parameters, checked."""
-        kind: Any = type(self)
-        given = {name: getattr(self, name) for name in _names_of_options(kind)}
-        return FitOptions.from_arguments(**given)
+        names = [field.name for field in fields(self) if field.name not in NOT_OF_FITS]
+        return FitOptions.from_arguments(**{name: getattr(self, name) for name in names})
 
     def _keep_features(self, X: Any, y: Any, shape: tuple[int, ...]) -> None:
         """Keep the names and the number of the features."""
@@ -156,23 +179,12 @@ def all_or_nothing(model: MarginClassifier) -> Iterator[None]:
         raise
 
 
-@cache
-def _names_of_options(kind: Any) -> tuple[str, ...]:
-    """The parameters of a class that a fit has, found once: signatures take a while."""
-    return tuple(name for name in kind._get_param_names() if name not in NOT_OF_FITS)
-
-
-def keep_parameters(model: MarginClassifier, given: Mapping[str, Any]) -> None:
-    """Set what a constructor was given, its `locals()`, as scikit-learn asks: as it is."""
-    for name, value in given.items():
-        if name != "self":
-            setattr(model, name, value)
-
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class FittedClassifier(MarginClassifier):
     """A classifier fitted once, with the parameters of `max_margin`."""
 
-    warm_start: bool
+    C: float = math.inf
+    warm_start: bool = False
 
     # what stops a fit is for the caller, not for meta-estimators to hand on
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"callback": UNUSED}
