@@ -23,7 +23,7 @@ from momentron import (
 from momentron.arithmetic.clock import until
 from momentron.certificate import classifier_bounds
 from momentron.fitting import fallback as sampling
-from momentron.fitting.fallback import Candidate, Classifier, SampleSize, fallback
+from momentron.fitting.fallback import Classifier, SampleSize, fallback
 from momentron.rows import ComputedRows
 from momentron.solvers import SOLVERS
 from momentron.solvers.problem import KernelChoice, Problem
@@ -151,23 +151,26 @@ def test_bad_data(spoil, k):
 def test_time_is_kept_and_what_is_at_hand_is_used():
     X, y = overlapping(60_000, 40)
     problem = Problem.from_data(X, y)
-    weak = Candidate(Classifier(np.ones(40), 0.0), X @ np.ones(40))
+    weak = Classifier(np.ones(40), 0.0)
     begin = time.perf_counter()
     with until(begin):
-        found = fallback(problem, candidates=[weak])
+        found = fallback(problem, own=weak)
     assert time.perf_counter() - begin < 0.5
-    assert errors(X, y, *found) <= errors(X, y, *weak.classifier)
-    assert not np.any(fallback(problem, candidates=[weak]).w == 1.0)
+    assert errors(X, y, *found) <= errors(X, y, *weak)
+    assert not np.any(fallback(problem, own=weak).w == 1.0)
 
 
-def test_a_candidate_must_err_half_as_often():
+def test_a_known_classifier_must_err_half_as_often():
     X, y = overlapping(300)
+    X = np.c_[X, X[:, 0] + np.where(y == 1, 1e-6, -1e-6) * np.abs(X[:, 0]).max()]
     problem = Problem.from_data(X, y)
-    own = fallback(problem)
-    perfect = Candidate(Classifier(np.ones(5), 0.0), np.where(y == 1, 1.0, -1.0))
-    assert fallback(problem, candidates=[perfect]) is perfect.classifier
-    same = Candidate(Classifier(np.ones(5), 0.0), X @ own.w + own.b)
-    assert np.array_equal(fallback(problem, candidates=[same]).w, own.w)
+    found = fallback(problem)
+    perfect = Classifier(np.array([-1.0, 0, 0, 0, 0, 1.0]), 0.0)
+    assert errors(X, y, *found) > 0.0 == errors(X, y, *perfect)
+    assert fallback(problem, own=perfect) is perfect
+    same = Classifier(found.w.copy(), found.b)
+    assert np.array_equal(fallback(problem, own=same).w, found.w)
+    assert fallback(problem, own=same) is not same
 
 
 @pytest.mark.slow
@@ -287,10 +290,10 @@ def test_ours_is_not_compared_on_the_rows_it_was_fitted_to(monkeypatch):
     X = rng.normal(size=(4000, 30))
     y = (X @ w + 2.0 * rng.normal(size=4000) > 0.0).astype(int)
     problem = Problem.from_data(X, y)
-    known = Candidate(Classifier(w, 0.0), X @ w)
+    known = Classifier(w, 0.0)
     monkeypatch.setattr(sampling, "ROWS", 10)
     monkeypatch.setattr(sampling, "ROWS_PER_COLUMN", 0)
-    chosen = fallback(problem, candidates=[known], handicap=1.0)
+    chosen = fallback(problem, own=known, handicap=1.0)
     assert chosen.w is w
 
 

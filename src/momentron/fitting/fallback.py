@@ -16,7 +16,7 @@ some of the rows, the landmarks (Nyström), and are not rescaled.
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -42,7 +42,7 @@ TINY = 1e-200  # in the place of a length of 0
 FEW_UNKNOWNS = 100  # up to which Newton's method is faster than L-BFGS
 STEPS, ROUNDS = 34, 3  # iterations between two looks at the clock, and how often
 OPEN = 0.1  # the gap of a soft margin above which its classifier may be worse than the fallback
-COMPARED = 2000  # rows that were not in the sample on which it is compared with candidates
+COMPARED = 2000  # rows that were not in the sample on which it is compared with another
 
 
 class SampleSize(NamedTuple):
@@ -69,13 +69,6 @@ class Classifier:
         return iter((self.w, self.b))
 
 
-class Candidate(NamedTuple):
-    """A classifier that is already known, with the products Xw of all rows."""
-
-    classifier: Classifier
-    products: np.ndarray
-
-
 class Choice(NamedTuple):
     """A classifier in the user's units, with a proven lower bound on its own margin."""
 
@@ -89,8 +82,9 @@ def fallback(
     problem: Problem,
     *,
     seconds: float = math.inf,
-    candidates: Sequence[Candidate] = (),
+    own: Classifier | None = None,
     handicap: float = 0.5,
+    codes: np.ndarray | None = None,
 ) -> Classifier:
     """The classifier to use where no positive margin is known.
 
@@ -99,30 +93,21 @@ def fallback(
     problem : Problem
         In memory; a slack, if there is one, is left aside.
     seconds : float
-        What the proof took; the fallback takes no longer, or `SECONDS` if that is more. A deadline
-        in force is kept too, and Ctrl-C obeyed: what is found by then is compared.
-    candidates : sequence of Candidate
-        Known classifiers, compared by their errors on rows to which ours was not fitted, if any.
+        What it may take. A deadline in force is kept too, and Ctrl-C obeyed: what is found by then
+        is compared.
+    own : Classifier, optional
+        One that is already known: compared by its errors on rows to which ours was not fitted, if
+        there are any.
     handicap : float
-        A candidate is returned if its errors are fewer than this share of ours: smaller differences
-        say little about new rows. Where ours was cut short, it is returned if it errs less at all.
+        It is returned if its errors are fewer than this share of ours: smaller differences say
+        little about new rows. Where ours was cut short, it is returned if it errs less at all.
+    codes : ndarray of shape (n,), optional
+        Three or more classes of the rows, each to be told from the rest: w[..., c] and b[c], from
+        one sample. `problem` is that of any class, since rows and weights are the same for all.
     """
-    fitting = _Fitting(problem, problem.labels.codes, problem.labels.n_classes)
-    fitting.run_for(max(seconds, SECONDS))
-    return fitting.best_of(candidates, handicap) if candidates else fitting.found
-
-
-def fallback_against_rest(
-    problem: Problem, codes: np.ndarray, n_classes: int, *, seconds: float
-) -> Classifier:
-    """Classifiers of every class against the rest, w[..., c] and b[c], from one sample.
-
-    `problem` is the problem of any class: rows and weights are the same for all. `codes`
-    are the classes of the rows, three or more, and `seconds` what it may take at most.
-    """
-    fitting = _Fitting(problem, codes, n_classes, is_split=True)
+    fitting = _Fitting(problem, codes)
     fitting.run_for(seconds)
-    return fitting.found
+    return fitting.found if own is None else fitting.better_of(own, handicap)
 
 
 def sample(codes: np.ndarray, size: int) -> np.ndarray:
@@ -162,13 +147,12 @@ def _regression(
 class _Fitting:
     """Our classifier, fitted to a small sample first, and to a larger one then if time allows."""
 
-    def __init__(
-        self, problem: Problem, codes: np.ndarray, n_classes: int, *, is_split: bool = False
-    ) -> None:
-        self.operator, self.codes, self.n_classes = problem.operator, codes, n_classes
+    def __init__(self, problem: Problem, codes: np.ndarray | None) -> None:
+        self.operator, self.is_split = problem.operator, codes is not None
+        self.codes = codes = problem.labels.codes if codes is None else codes
+        self.n_classes = n_classes = int(codes.max()) + 1
         self.weights = np.ones(codes.size) if problem.weights is None else problem.weights
-        self.is_split, self.fit_intercept = is_split, problem.dual_set.fits_intercept
-        self.is_single = n_classes == 2
+        self.fit_intercept, self.is_single = problem.dual_set.fits_intercept, n_classes == 2
         shares = np.bincount(codes, self.weights, minlength=n_classes)
         b = np.log(np.maximum(shares / shares.max(), 1e-300)) * float(self.fit_intercept)
         w = self.operator.zeros(*(() if self.is_single else (n_classes,)))
@@ -246,22 +230,18 @@ class _Fitting:
             X = np.array(X)  # computed rows may be a view of the user's own
         return X, np.empty(0)
 
-    def best_of(self, candidates: Sequence[Candidate], handicap: float) -> Classifier:
-        """Ours, or the candidate that errs less on rows to which ours was not fitted, if any."""
-        best, index = self.found, np.arange(self.codes.size)
+    def better_of(self, own: Classifier, handicap: float) -> Classifier:
+        """Ours, or the other if it errs less on rows to which ours was not fitted, if any."""
+        index = np.arange(self.codes.size)
         others = np.setdiff1d(index, self.index, assume_unique=True)
         if others.size:
             index = others[:: -(-others.size // COMPARED)]
-        products = self.operator.products_at(index, best.w)
-        least = self._errors(index, products + best.b) * (handicap if self.is_complete else 1.0)
-        for candidate in candidates:
-            errors = self._errors(index, candidate.products[index] + candidate.classifier.b)
-            if errors < least:
-                best, least = candidate.classifier, errors
-        return best
+        least = self._errors(index, self.found) * (handicap if self.is_complete else 1.0)
+        return own if self._errors(index, own) < least else self.found
 
-    def _errors(self, index: np.ndarray, outputs: np.ndarray) -> float:
-        """The weight of the rows that these outputs put into a wrong class."""
+    def _errors(self, index: np.ndarray, of: Classifier) -> float:
+        """The weight of the named rows that a classifier puts into a wrong class."""
+        outputs = self.operator.products_at(index, of.w) + of.b
         predicted = outputs > 0.0 if self.is_single else outputs.argmax(axis=1)
         return float(self.weights[index] @ (predicted != self.codes[index]))
 
@@ -272,12 +252,16 @@ class _Fitting:
 def fallback_choice(
     problem: Problem, outcome: Run, own: Classifier | None = None, *, handicap: float = 0.5
 ) -> Choice:
-    """The fallback at unit length, or the method's own classifier if that errs much less."""
-    candidates: list[Candidate] = []
+    """The fallback at unit length, or the method's own classifier if that errs much less.
+
+    It takes no longer than the proof took, or `SECONDS` if that is more.
+    """
     if own is not None:
-        candidates = in_time(outcome, lambda: _candidates(problem, own), candidates)
+        given = own
+        own = in_time(outcome, lambda: _usable(problem, given), None)
     with until(outcome.closing):
-        found = fallback(problem, seconds=outcome.seconds, candidates=candidates, handicap=handicap)
+        seconds = max(outcome.seconds, SECONDS)
+        found = fallback(problem, seconds=seconds, own=own, handicap=handicap)
     w, b = problem.to_unit_length(*found)
     margin = 0.0
     if w.any():
@@ -286,17 +270,16 @@ def fallback_choice(
     return Choice(problem.coef_of(w), intercept, margin, found.predictor)
 
 
-def _candidates(problem: Problem, own: Classifier) -> list[Candidate]:
+def _usable(problem: Problem, own: Classifier) -> Classifier | None:
     """The method's own classifier, if it is any, with the best intercepts where it names none."""
     w = np.asarray(own.w, np.float64)
     if not (np.isfinite(w).all() and w.any()):
-        return []
+        return None
     w, b = problem.to_unit_length(w, 0.0 if own.b is None else own.b)
     w = problem.operator.recomputed(w)
-    products = problem.operator.scores_in_double(w)
     if own.b is None:
-        b = problem.best_intercept(problem.labels.scores(products))
-    return [Candidate(Classifier(w, b), products)]
+        b = problem.best_intercept(problem.labels.scores(problem.operator.scores_in_double(w)))
+    return Classifier(w, b)
 
 
 def in_time(outcome: Run, compute: Callable[[], T], default: T) -> T:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from momentron.arithmetic.clock import Stopwatch
-from momentron.fitting.fallback import OPEN, Choice, Classifier, fallback_against_rest
+from momentron.fitting.fallback import OPEN, Choice, Classifier, fallback
 from momentron.fitting.fits import Fit, FitRows, Fits, fit_rows, make_result
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
@@ -111,9 +111,7 @@ class _Series:
             seconds, left = self._budget.grace, self._budget.max_time - self._stopwatch.seconds()
             if self._ending is None and left < math.inf:
                 seconds = max(seconds, FALLBACK_SHARE * left)
-            data = self._rows.data
-            k = data.classes.size
-            self._shared = fallback_against_rest(problem, data.codes, k, seconds=seconds)
+            self._shared = fallback(problem, seconds=seconds, codes=self._rows.data.codes)
         shared = self._shared
         w, b = problem.to_unit_length(shared.w[..., c], float(shared.b[c]))
         coef = self._rows.among_given(problem.coef_of(w))
