@@ -26,6 +26,9 @@ from momentron.streams import BlockData
 
 Answer = tuple[MarginResult, dict[str, Any], Callable[[IO[bytes]], None]]  # result, summary, model
 BUDGET_REACHED = 1
+# options that `max_margin` takes as they are
+SAME_OPTIONS = ["kernel", "degree", "coef0", "cache_size", "C", "penalty", "checkpoint"]
+SAME_OPTIONS += ["tol", "max_iter", "max_time", "max_memory"]
 # what a summary has from the result as it is
 SAME = ("method", "lower", "upper", "gap", "margin", "is_soft", "passes", "seconds")
 
@@ -86,6 +89,7 @@ def fit(
 
     Exit code 0: answered. 1: a budget ended first. 2: bad input.
     """
+    given = locals()
     for path in (save, checkpoint):
         if path is not None:
             require_writable(path)
@@ -97,21 +101,11 @@ def fit(
         )
     blocks = BlockData(data or "", source.target, memory, dask)
     options = FitOptions.from_arguments(
+        **{name: given[name] for name in SAME_OPTIONS},
         method=named_solver(method),
-        kernel=kernel,
         gamma=as_number(gamma),
-        degree=degree,
-        coef0=coef0,
-        cache_size=cache_size,
         fit_intercept=intercept,
-        C=C,
-        penalty=penalty,
-        tol=tol,
-        max_iter=max_iter,
-        max_time=max_time,
-        max_memory=max_memory,
         block_size=blocks.block_size if wants_blocks else None,
-        checkpoint=checkpoint,
         verbose=0 if as_json else 1,
     )
     is_file = data is not None and Path(data).expanduser().exists()  # else a known dataset, or none

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -151,7 +151,8 @@ class Guarded:
             getattr(self._stream, name)(*arguments)
         except OSError as error:
             self.is_gone = True
-            _discard_rest(self._stream)
+            with suppress(OSError, ValueError):  # the interpreter flushes the rest at its end
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
             if not isinstance(error, BrokenPipeError):  # a full disk, of which the user is told
                 raise
 
@@ -175,16 +176,3 @@ def fill_closed_descriptors() -> None:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # the lowest that is free, which is this one
-
-
-def _discard_rest(stream: IO[str]) -> None:
-    """Send what is still in the buffer nowhere: the interpreter flushes it at its end."""
-    try:
-        descriptor = stream.fileno()
-    except (OSError, ValueError):
-        return  # not a file of the system's
-    null = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(null, descriptor)
-    finally:
-        os.close(null)

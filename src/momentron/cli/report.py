@@ -96,27 +96,14 @@ def report(
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that a report shows.
+    """Everything that a report shows."""
 
-    Attributes
-    ----------
-    title : str
-        What to call the data.
-    X, y : the data
-    verdict : Verdict
-    model : MaxMarginClassifier
-        Fitted; where nothing separates, the classifier that is used instead.
-    roles : list of FeatureRole
-        Empty where the classes are not separable.
-    feature_names : sequence of str, or None
-    """
-
-    title: str
+    title: str  # what to call the data
     X: Any
     y: np.ndarray
     verdict: Verdict
-    model: MaxMarginClassifier
-    roles: list[FeatureRole]
+    model: MaxMarginClassifier  # where nothing separates, with the fallback
+    roles: list[FeatureRole]  # empty where the classes are not separable
     feature_names: Sequence[str] | None = None
 
     @property

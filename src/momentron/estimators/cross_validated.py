@@ -68,8 +68,7 @@ class CrossValidated(MarginClassifier):
             rest = replace(self._options(), C=self.C_, budget=budget)
             found = fit(replace(plan, stopwatch=Stopwatch()), rest, is_split=self._is_split)
             self._take(plan.data, found)
-        is_crowded = found.are_crowded
-        warn_of(found.results, self.classes_, rescale=self._rescale, is_crowded=is_crowded)
+        warn_of(found, rescale=self._rescale)
         return self
 
     def _choose(

@@ -208,8 +208,7 @@ class FittedClassifier(MarginClassifier):
             found = fit(plan, options, is_split=is_split, initial=initial, callback=callback)
             self._take(plan.data, found)
             self._keep_features(X, y, self.shape_fit_)
-        is_crowded = found.are_crowded
-        warn_of(found.results, self.classes_, rescale=self._rescale, is_crowded=is_crowded)
+        warn_of(found, rescale=self._rescale)
         return self
 
     def _last_results(self, data: TrainingData | None, is_split: bool) -> list[MarginResult] | None:
@@ -250,49 +249,41 @@ RAISE = {
 RAISE_CACHE = "raise cache_size, which holds too few kernel values for the rows that have weight"
 
 
-def warn_of(
-    results: list[MarginResult],
-    classes: np.ndarray,
-    *,
-    rescale: str | None,
-    is_crowded: bool = False,
-) -> None:
+def warn_of(found: Fits, *, rescale: str | None) -> None:
     """A warning for the first answer that is short of optimal, if any.
 
-    It says what predicts and what to change. Its text has no numbers, so that Python shows it once;
+    It says what predicts and what to change; `rescale` is what helps against rounding errors, None
+    where nothing does but another tolerance. Its text has no numbers, so that Python shows it once;
     they are in `result_`.
-
-    `classes` are those fitted against the rest, where results are several; `rescale` is what helps
-    against rounding errors, None where nothing does but another tolerance; `is_crowded` says that
-    kernel values were more than the memory for them holds.
     """
-    short = [result for result in results if result.status is not Status.OPTIMAL]
+    short = [result for result in found.results if result.status is not Status.OPTIMAL]
     if not short:
         return
-    is_split = len(results) > 1
+    is_split = len(found.results) > 1
     result = next((r for r in short if r.status is Status.NOT_SEPARABLE), short[0])
     predicts = _what_predicts(short, is_split)
     more, status = RAISE.get(result.status), result.status
+    is_crowded = found.are_crowded
     if is_crowded:
         more = RAISE_CACHE if more is None else f"{RAISE_CACHE}, or {more.removeprefix('raise ')}"
-    category: type[Warning] = NotSeparableWarning
-    if status is Status.NOT_SEPARABLE:
-        what = _overlapping(results, classes) if is_split else "these data"
-        text = f"no classifier separates {what}; {predicts}: {REMEDY}"
-    elif not result.is_soft and result.margin <= 0.0:
-        remedies = REMEDY if more is None else f"{more}; if the classes overlap, {REMEDY}"
-        text = f"no separating classifier was found; {predicts}: {remedies}"
+    category: type[Warning] = BudgetWarning
+    if status is Status.NOT_SEPARABLE or (not result.is_soft and result.margin <= 0.0):
+        category = NotSeparableWarning
+        problem, remedy = "no separating classifier was found", REMEDY
+        if status is Status.NOT_SEPARABLE:
+            what = _overlapping(found) if is_split else "these data"
+            problem = f"no classifier separates {what}"
+        elif more is not None:
+            remedy = f"{more}; if the classes overlap, {REMEDY}"
     elif result.is_soft and result.is_fallback:
-        category = BudgetWarning
-        text = f"the soft margin is far from certified; {predicts}: {more or 'raise tol'}"
+        problem, remedy = "the soft margin is far from certified", more or "raise tol"
     else:
-        category = BudgetWarning
-        remedies = "raise tol" if more is None else f"{more}, or tol"
+        problem = "the certified gap, result_.gap, is above tol"
+        remedy = "raise tol" if more is None else f"{more}, or tol"
         if status is Status.STALLED and not is_crowded:
             more = "raise tol" if rescale is None else f"{rescale}, or raise tol"
-            remedies = f"rounding errors allow no smaller gap here; {more}"
-        text = f"the certified gap, result_.gap, is above tol; {predicts}: {remedies}"
-    warnings.warn(text, category, stacklevel=3)
+            remedy = f"rounding errors allow no smaller gap here; {more}"
+    warnings.warn(f"{problem}; {predicts}: {remedy}", category, stacklevel=3)
 
 
 def _what_predicts(results: list[MarginResult], is_split: bool) -> str:
@@ -304,9 +295,9 @@ def _what_predicts(results: list[MarginResult], is_split: bool) -> str:
     return "for each of these classes predict uses " + " or ".join(kinds)
 
 
-def _overlapping(results: list[MarginResult], classes: np.ndarray) -> str:
+def _overlapping(found: Fits) -> str:
     """The classes that nothing separates from the rest."""
-    pairs = zip(classes.tolist(), results, strict=True)
+    pairs = zip(found.classes.tolist(), found.results, strict=True)
     names = [str(label) for label, result in pairs if result.status is Status.NOT_SEPARABLE]
     listed = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
     return f"{'class' if len(names) == 1 else 'the classes'} {listed} from the rest"

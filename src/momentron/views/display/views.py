@@ -1,10 +1,9 @@
 """What pictures show, computed: signed distances, and rows seen in two dimensions. No drawing."""
 
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
@@ -23,34 +22,17 @@ Decision = Callable[[Any], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A classifier as pictures see it, whoever made it.
+    """A classifier as pictures see it, whoever made it."""
 
-    Attributes
-    ----------
-    decide : callable or None
-        Rows → signed distances, or one output per class; None where nothing separates.
-    classes : ndarray
-    lower, upper : float
-        The certified interval on the best margin.
-    marked : ndarray
-        Rows to be marked, and `marked_name` what they are.
-    weights : ndarray or None
-        Weights of rows in conflict, two classes: the weighted averages of both classes coincide.
-    direction : ndarray of shape (d,) or None
-        The normal of a linear classifier of two classes.
-    is_distance : bool
-        Whether decision values are distances, not scaled by a soft margin.
-    """
-
-    decide: Decision | None
+    decide: Decision | None  # rows → signed distances, or outputs; None where nothing separates
     classes: np.ndarray
-    lower: float
+    lower: float  # the certified interval on the best margin
     upper: float
-    marked: np.ndarray
+    marked: np.ndarray  # rows to be marked, and what they are
     marked_name: str = "support vectors"
-    weights: np.ndarray | None = None
-    direction: np.ndarray | None = None
-    is_distance: bool = True
+    weights: np.ndarray | None = None  # of rows in conflict: both classes have the same average
+    direction: np.ndarray | None = None  # the normal of a linear classifier of two classes
+    is_distance: bool = True  # whether decision values are not scaled by a soft margin
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> "Fitted":
@@ -119,15 +101,15 @@ class Fitted:
 
     def codes(self, y: Any) -> np.ndarray:
         """The positions of labels among the classes."""
-        labels = np.asarray(y).tolist()
+        labels, known = np.asarray(y).tolist(), self.classes.tolist()
         if self.classes.dtype.kind in "US":
             labels = [str(label) for label in labels]
-        places = {label: place for place, label in enumerate(self.classes.tolist())}
-        for label in labels:
-            if label not in places:
-                known = self.classes.tolist()
-                raise InputError(f"y has label {short(label)}; the classes are {known}")
-        return np.array([places[label] for label in labels])
+        places = {label: place for place, label in enumerate(known)}
+        try:
+            return np.array([places[label] for label in labels])
+        except KeyError as error:
+            unknown = short(error.args[0])
+            raise InputError(f"y has label {unknown}; the classes are {known}") from None
 
 
 def _linear(coef: np.ndarray, intercept: Any) -> Decision:
@@ -155,7 +137,7 @@ def as_rows(X: Any) -> Any:
     return rows
 
 
-class ClassifierDisplay(ABC):
+class ClassifierDisplay:
     """What the pictures of a classifier share: the three ways to make one."""
 
     @classmethod
@@ -194,14 +176,8 @@ class ClassifierDisplay(ABC):
     def _drawn(cls, fitted: Fitted, X: Any, y: Any, ax: Any, options: dict[str, Any]) -> Self:
         known = inspect.signature(cls).parameters
         own = {name: options.pop(name) for name in list(options) if name in known}
-        return cls(fitted, X, y, **own).plot(ax=ax, **options)
-
-    @abstractmethod
-    def __init__(self, fitted: Fitted, X: Any, y: Any) -> None: ...
-
-    @abstractmethod
-    def plot(self, ax: Any = None) -> Self:
-        """Draw it."""
+        kind: Any = cls  # whose constructor and `plot` have options of their own
+        return cast(Self, kind(fitted, X, y, **own).plot(ax=ax, **options))
 
 
 def signed_distances(decision: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -216,23 +192,12 @@ def signed_distances(decision: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Rows in two dimensions, and the classifier there.
+    """Rows in two dimensions, and the classifier there."""
 
-    Attributes
-    ----------
-    points : ndarray of shape (n, 2)
-    names : (str, str)
-        What the two axes are.
-    decide : callable or None
-        Points of the picture → decision values.
-    note : str
-        What the picture leaves out; empty where it leaves out nothing.
-    """
-
-    points: np.ndarray
-    names: tuple[str, str]
-    decide: Decision | None
-    note: str = ""
+    points: np.ndarray  # shape (n, 2)
+    names: tuple[str, str]  # what the two axes are
+    decide: Decision | None  # points of the picture → decision values
+    note: str = ""  # what the picture leaves out
 
     def grid(self, resolution: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """(x, y, decision values on the grid): of shapes (r,), (r,) and (r, r) or (r, r, k)."""
@@ -278,13 +243,13 @@ def _positions(
         raise InputError(f"features has length {len(features)}; a picture has 2 dimensions")
     places: dict[int | str, int] = {name: place for place, name in enumerate(names or ())}
     places |= {place: place for place in range(width)}
-    for feature in features:
-        if feature not in places:
-            known = "" if names is None else f" and the names {list(names)}"
-            raise InputError(
-                f"X has no feature {short(feature)}; it has features 0 to {width - 1}{known}"
-            )
-    return places[features[0]], places[features[1]]
+    try:
+        return places[features[0]], places[features[1]]
+    except KeyError as error:
+        known = "" if names is None else f" and the names {list(names)}"
+        raise InputError(
+            f"X has no feature {short(error.args[0])}; it has features 0 to {width - 1}{known}"
+        ) from None
 
 
 def _dense(part: Any) -> np.ndarray:
