@@ -49,7 +49,9 @@ def counted(number: int, noun: str) -> str:
 
 def one_line(text: object, limit: int = 160) -> str:
     """A text, such as another error's message, without line breaks and cut to a length."""
-    found = " ".join(str(text).split()) or type(text).__name__
+    found = " ".join(str(text).split())
+    if not found and isinstance(text, BaseException):
+        found = type(text).__name__
     return found if len(found) <= limit else found[: limit - 1] + "…"
 
 

@@ -25,6 +25,7 @@ from momentron.cli.info import versions
 from momentron.cli.inputs import Source, load_design, reads_data
 from momentron.cli.output import answer, progress, say_facts
 from momentron.data.safefiles import require_writable
+from momentron.errors import one_line
 from momentron.estimators import MaxMarginClassifier
 from momentron.separability.check import check_separability
 from momentron.separability.features import FeatureRole, feature_roles
@@ -32,7 +33,7 @@ from momentron.separability.verdict import Verdict
 from momentron.views.display import MarginDisplay, MarginDistributionDisplay
 from momentron.views.display.style import CLASS_COLOURS, GREY, INK, require, saved_figure, styled
 from momentron.views.display.views import Fitted
-from momentron.views.markup import escape, facts_table, rows_table, shortened
+from momentron.views.markup import escape, facts_table, rows_table
 
 ROLE_SECONDS = 10.0  # for all features together, where no other time is given
 FEATURES_SHOWN = 40
@@ -199,7 +200,7 @@ def render(findings: Findings, *, source: str = "DATA", options: str = "") -> st
         kind=verdict.kind,
         n_rows=f"{n:,}",
         n_features=f"{d:,}",
-        classes=escape(shortened(words, 80)),
+        classes=escape(one_line(words, 80)),
         heading=verdict.kind.capitalize(),
         verdict=verdict._repr_html_(),
         meaning=f"<p>{escape(verdict.paper_sentence)}</p>",
@@ -245,7 +246,7 @@ def _features(findings: Findings) -> str:
     rows = []
     for j in np.argsort(-strength, kind="stable")[:FEATURES_SHOWN].tolist():
         value = float(coef[0, j]) if len(coef) == 1 else float(strength[j])
-        name = shortened(names[j]) if names is not None else f"feature {j}"
+        name = one_line(names[j], 40) if names is not None else f"feature {j}"
         bar = "█" * max(1, round(BAR * float(strength[j]) / top))
         rows.append((name, value, roles.get(j, ""), bar))
     heads = ("feature", "weight", "role" if roles else "", "")

@@ -18,8 +18,6 @@ from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.solvers.problem import Problem
 
-SOLVE = "solve"
-
 
 @dataclass(frozen=True)
 class ClassifierMargin:
@@ -77,7 +75,7 @@ def _percent(share: float) -> str:
 
 @standard_arithmetic()
 def margin_of(
-    X: Any, y: Any, W: Any, b: Any = None, *, optimum: Any = SOLVE, max_time: float | None = None
+    X: Any, y: Any, W: Any, b: Any = None, *, optimum: Any = "solve", max_time: float | None = None
 ) -> ClassifierMargin:
     """The proven margin of a classifier with its own intercept, and its share of the best.
 
@@ -121,7 +119,7 @@ def margin_of(
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
         raise InputError("W or b contains NaN or infinity; every weight must be finite")
     best = optimum
-    if isinstance(optimum, str) and optimum == SOLVE:
+    if isinstance(optimum, str) and optimum == "solve":
         best = fit(plan, options).results[0]
     elif max_time is not None:
         raise InputError(f"max_time={short(max_time)} is for optimum='solve'; leave it out")

@@ -8,7 +8,7 @@ import numpy as np
 
 from momentron.api import max_margin
 from momentron.data.arguments import as_count
-from momentron.errors import InputError, short
+from momentron.errors import InputError, one_line, short
 from momentron.result import MarginResult
 from momentron.solvers import Solver, as_solver
 from momentron.status import Status
@@ -85,8 +85,7 @@ class Race:
         for name in self.results:
             cells = "".join(f"{table[mark][name]:>{CELL}.4g}" for mark in marks)
             cells = cells.replace("nan", "  –")
-            shown = name if len(name) <= width else name[: width - 1] + "…"
-            lines.append(f"{shown:<{width}}{cells}")
+            lines.append(f"{one_line(name, width):<{width}}{cells}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:

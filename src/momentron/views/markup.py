@@ -41,16 +41,6 @@ def printable(text: object) -> str:
     return "".join(c if c.isprintable() else _written_out(c) for c in str(text))
 
 
-def shortened(text: object, most: int = 40) -> str:
-    """The text, cut where it is too long for its place.
-
-    >>> shortened("a very long name", 8)
-    'a very …'
-    """
-    words = str(text)
-    return words if len(words) <= most else words[: most - 1] + "…"
-
-
 def in_encoding(text: str, encoding: str | None) -> str:
     r"""The text with the characters that an encoding lacks in ASCII, or written out.
 

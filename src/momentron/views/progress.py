@@ -110,12 +110,10 @@ class TableReporter:
     def __init__(
         self, stream: TextIO | None = None, activity: Callable[[], str] | None = None
     ) -> None:
-        self._stream = stream
-        self._activity = activity
-        self._last_print = float("-inf")
-        self._last_row: Row | None = None
-        self._printed: Row | None = None
-        self._start = time.perf_counter()
+        self._stream, self._activity = stream, activity
+        self._start = self._last_print = time.perf_counter()
+        self._waiting: Row | None = None  # the last row, if it has not been printed
+        self._has_head = False
         self._is_over = threading.Event()
         self._lock = threading.Lock()  # lines of two threads do not mix
 
@@ -125,34 +123,28 @@ class TableReporter:
 
     def __exit__(self, *_: object) -> None:
         self._is_over.set()
-        if self._last_row is not None and self._last_row is not self._printed:
-            self._print(self._last_row)
+        if self._waiting is not None:
+            self._print_row(self._waiting)
 
     def _watch(self) -> None:
         """Break any silence of two seconds."""
-        since = self._start
-        while not self._is_over.wait(max(0.05, since + SILENCE - time.perf_counter())):
-            since = max(since, self._last_print)
-            if time.perf_counter() - since < SILENCE:
-                continue
-            since = time.perf_counter()
-            words = f"working: {since - self._start:.0f} s"
-            if self._activity is not None:
-                words = f"{words}, {self._activity()}"
-            with self._lock:
-                print(f"{'':>9} {words}", file=self._stream or sys.stdout, flush=True)
+        while not self._is_over.wait(max(0.05, self._last_print + SILENCE - time.perf_counter())):
+            now = time.perf_counter()
+            if now - self._last_print >= SILENCE:
+                doing = "" if self._activity is None else f", {self._activity()}"
+                self._print(f"{'':>9} working: {now - self._start:.0f} s{doing}")
 
     def __call__(self, row: Row) -> None:
-        self._last_row = row
+        self._waiting = row
         is_power_of_two = row.iteration & (row.iteration - 1) == 0
         if is_power_of_two or time.perf_counter() - self._last_print > 1.0:
-            self._print(row)
+            self._print_row(row)
 
-    def _print(self, row: Row) -> None:
-        stream = self._stream or sys.stdout
+    def _print_row(self, row: Row) -> None:
+        self._print(*([] if self._has_head else [HEADER]), format_row(row))
+        self._has_head, self._waiting = True, None
+
+    def _print(self, *lines: str) -> None:
         with self._lock:
-            if self._printed is None:
-                print(HEADER, file=stream)
-            print(format_row(row), file=stream, flush=True)
-            self._printed = row
+            print(*lines, sep="\n", file=self._stream or sys.stdout, flush=True)
             self._last_print = time.perf_counter()

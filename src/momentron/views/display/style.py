@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from momentron.data.safefiles import Pathname, require_writable
-from momentron.errors import InputError, short
-from momentron.views.markup import printable, shortened
+from momentron.errors import InputError, one_line, short
+from momentron.views.markup import printable
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
@@ -95,7 +95,7 @@ def marker_of(number: int) -> str:
 
 def text_of(words: object) -> str:
     """Words from data as they are: dollars start no formula, underscores hide no legend entry."""
-    shown = shortened(printable(words)).replace("$", r"\$")
+    shown = one_line(printable(words), 40).replace("$", r"\$")
     return f"\u200b{shown}" if shown.startswith("_") else shown
 
 
