@@ -5,7 +5,7 @@ import sys
 import pytest
 from command_line import run
 
-from momentron.cli.methods import named_solver
+from momentron.cli.inputs import named_solver
 from momentron.errors import InputError
 from momentron.solvers import Momentum
 

@@ -12,8 +12,7 @@ import typer
 
 from momentron.api import fit as fit_plan
 from momentron.api import plan_fit, reads_in_blocks
-from momentron.cli.inputs import Source, load_data, reads_data
-from momentron.cli.methods import named_solver
+from momentron.cli.inputs import Source, load_data, named_solver, reads_data
 from momentron.cli.model import write_model
 from momentron.cli.output import answer, say_facts, say_json
 from momentron.data.files._common import naming

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from momentron.cli.inputs import Source, load_data, reads_data
-from momentron.cli.methods import named_solver
+from momentron.cli.inputs import Source, load_data, named_solver, reads_data
 from momentron.cli.output import answer, progress, say
 from momentron.estimators.racing import DEFAULT_METHODS
 from momentron.estimators.racing import race as run_race

@@ -12,10 +12,9 @@ Each has `from_…` constructors that compute and draw, `plot(ax=…)` to draw a
 `ax_` and `figure_`. Importing this package does not import matplotlib.
 """
 
+from momentron.views.display.boundary import MarginDisplay, MarginDistributionDisplay
 from momentron.views.display.curves import RaceDisplay, TraceDisplay, TrackDisplay
-from momentron.views.display.distribution import MarginDistributionDisplay
 from momentron.views.display.evolution import EvolutionDisplay
-from momentron.views.display.margin import MarginDisplay
 from momentron.views.display.path import PathDisplay
 
 __all__ = [
