@@ -16,7 +16,7 @@ from momentron.estimators import (
     MaxMarginClassifier,
     MaxMarginClassifierCV,
 )
-from momentron.rows.kernels import GaussianKernel, LinearKernel, PolynomialKernel
+from momentron.rows.kernels import GaussianKernel, PolynomialKernel
 
 __all__ = ["register_converters", "to_onnx"]
 
@@ -113,7 +113,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 
     model, (label, decision) = operator.raw_operator, operator.outputs
     values = node("Cast", operator.inputs[0], to=TensorProto.DOUBLE)
-    if not hasattr(model, "support_vectors_"):
+    if hasattr(model, "coef_"):  # of kernel="linear", too
         weights = model.coef_
     else:
         values, weights = _kernel_values(node, model, values)
@@ -147,8 +147,6 @@ def _kernel_values(node: Any, model: Any, X: Any) -> tuple[Any, np.ndarray]:
     vectors = (vectors.toarray() if sp.issparse(vectors) else np.asarray(vectors)).astype(float)
     if type(kernel) is GaussianKernel:
         return _gaussian(node, kernel.gamma, X, vectors), dual
-    if type(kernel) is LinearKernel:
-        return node("MatMul", X, vectors.T.copy()), dual
     if type(kernel) is PolynomialKernel:
         # γ goes into the vectors: runtimes fuse a product with a number in single precision
         products = node("MatMul", X, kernel.gamma * vectors.T)

@@ -162,23 +162,20 @@ def _fit_rows(
 
 def as_class_weight(text: str | None, classes: np.ndarray) -> str | dict[Any, float] | None:
     """ "balanced", or weights by label, from the text of a command line."""
-    if text in (None, "balanced"):
+    if text is None or text == "balanced":
         return text
     labels = {str(label): label for label in classes.tolist()}
-    weights: dict[Any, float] = {}
-    for part in str(text).split(","):
-        label, _, weight = part.rpartition("=")
-        number = as_number(weight)
-        if not label or isinstance(number, str):
-            raise InputError(
-                f"--class-weight {short(text)} must be 'balanced', or label=weight pairs such as "
-                "0=1,1=20"
-            )
-        if label not in labels:
-            known = ", ".join(list(labels)[:12])
-            raise InputError(f"--class-weight names {short(label)}; the labels are {known}")
-        weights[labels[label]] = number
-    return weights
+    pairs = [part.rsplit("=", 1) for part in text.split(",")]
+    try:
+        return {labels[label]: float(weight) for label, weight in pairs}
+    except ValueError:
+        raise InputError(
+            f"--class-weight {short(text)} must be 'balanced', or label=weight pairs such as "
+            "0=1,1=20"
+        ) from None
+    except KeyError as error:
+        label, known = short(error.args[0]), ", ".join(list(labels)[:12])
+        raise InputError(f"--class-weight names {label}; the labels are {known}") from None
 
 
 def as_number(word: str) -> float | str:

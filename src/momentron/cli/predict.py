@@ -1,12 +1,11 @@
 """`momentron predict`: labels or decision values of new rows, by a model of `fit --save`."""
 
-import csv
-import io
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import pandas as pd
 import typer
 
 from momentron.cli.inputs import Source, reads_data
@@ -72,13 +71,10 @@ def predict(
 
 def as_csv(values: np.ndarray, classes: np.ndarray | None, kept: np.ndarray | None = None) -> str:
     """One line per row: a label, a decision value, or one output per class; empty if not kept."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     head = ["label" if classes is None else "decision"]
     if classes is not None and values.ndim == 2:
         head = classes.tolist()
-    writer.writerow(head)
-    rows = iter(values.reshape(len(values), -1).tolist())
-    for is_kept in np.ones(len(values), bool) if kept is None else kept:
-        writer.writerow(next(rows) if is_kept else [""] * len(head))
-    return text.getvalue()
+    cells = values.reshape(len(values), -1).astype(object)
+    kept = np.ones(len(values), bool) if kept is None else kept
+    frame = pd.DataFrame(cells, index=np.flatnonzero(kept), columns=head)
+    return str(frame.reindex(range(kept.size)).to_csv(index=False, lineterminator="\n"))

@@ -194,6 +194,8 @@ def render(findings: Findings, *, source: str = "DATA", options: str = "") -> st
             f'<p><a class="button" download="proof.json" '
             f'href="data:application/json;base64,{encoded}">Save the proof</a></p>'
         )
+    kinds = [role.is_needed for role in findings.roles]
+    counts = [f"{kinds.count(kind):,} {ROLES[kind][1]}" for kind in ROLES if kind in kinds]
     template = Template(files("momentron.cli").joinpath("report.html").read_text("utf-8"))
     page = template.substitute(
         title=escape(findings.title),
@@ -207,7 +209,7 @@ def render(findings: Findings, *, source: str = "DATA", options: str = "") -> st
         scatter=_svg(findings.geometry, "the rows in two dimensions"),
         histogram=_svg(findings.distances, "histogram of signed distances"),
         classifier=findings.model.result_._repr_html_(),
-        roles=_needed(findings.roles),
+        roles=f"Of {len(kinds):,} features: {'; '.join(counts)}." if kinds else "",
         feature_table=_features(findings),
         proof_facts=facts_table(proof_facts),
         proof_link=link,
@@ -252,10 +254,3 @@ def _features(findings: Findings) -> str:
     heads = ("feature", "weight", "role" if roles else "", "")
     left_out = f"<p>{d - len(rows):,} more are not listed.</p>" if len(rows) < d else ""
     return rows_table(heads, rows) + left_out
-
-
-def _needed(roles: list[FeatureRole]) -> str:
-    """How many features the separation depends on."""
-    kinds = [role.is_needed for role in roles]
-    counts = [f"{kinds.count(kind):,} {ROLES[kind][1]}" for kind in ROLES if kind in kinds]
-    return f"Of {len(kinds):,} features: {'; '.join(counts)}." if roles else ""

@@ -9,31 +9,19 @@ import numpy as np
 from momentron.errors import InputError
 from momentron.estimators.shared import FittedClassifier, MarginClassifier
 from momentron.fitting.fits import Fits
-from momentron.fitting.options import FitOptions
+from momentron.fitting.options import FitOptions, KernelParameters
 from momentron.rows.kernels import Kernel, PrecomputedKernel
 from momentron.rows.operator import row_blocks
 from momentron.rows.validation import TrainingData
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class KernelParameters:
-    """The parameters that classifiers through a kernel share."""
-
-    kernel: str | Kernel | Callable[..., Any] = "rbf"
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 0.0
-    cache_size: float = 1000.0
-
-
 class KernelMargin(KernelParameters, MarginClassifier):
     """What classifiers through a kernel share: rows that they are made of, and their outputs."""
 
-    support_vectors_: Any
-    dual_coef_: np.ndarray
+    kernel: str | Kernel | Callable[..., Any] = "rbf"
     _rescale = None  # kernel values are what they are
     _has_kernel = True
-    _kernel: Kernel | None
 
     def _take(self, data: TrainingData | None, found: Fits) -> None:
         assert data is not None, "a kernel is not for blocks"
@@ -44,8 +32,8 @@ class KernelMargin(KernelParameters, MarginClassifier):
         is_precomputed = self._is_precomputed
         rows = found.fits[0].rows
         assert rows is not None
-        self._kernel = None if is_precomputed else rows.kernel
-        self.support_vectors_ = np.empty((0, 0)) if is_precomputed else data.X[self.support_]
+        self._kernel: Kernel | None = None if is_precomputed else rows.kernel
+        self.support_vectors_: Any = np.empty((0, 0)) if is_precomputed else data.X[self.support_]
         self._count_support(data.y[self.support_], data.X.shape)
 
     def _options(self) -> FitOptions:

@@ -4,7 +4,7 @@ import copy
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
@@ -19,57 +19,31 @@ from momentron.api import fit, plan_fit
 from momentron.data.arguments import as_flag
 from momentron.data.exactness.tensors import row_parts
 from momentron.data.saved_state import Marked
-from momentron.dual.losses import Loss
 from momentron.errors import InputError, NotSeparableWarning, short
 from momentron.fitting.fits import Fits
-from momentron.fitting.options import FitOptions
+from momentron.fitting.options import Arguments, FitOptions, FitParameters
 from momentron.result import MarginResult, labels_of
 from momentron.rows.validation import TrainingData, clean_matrix
-from momentron.solvers import Solver
 from momentron.solvers.loop import Callback
 from momentron.solvers.solver import BudgetWarning
 from momentron.status import Predictor, Status
 from momentron.streams import is_dask
 from momentron.streams.partitions import lazily
 
-# parameters that say how fits are chosen, not what one is
-NOT_OF_FITS = ("warm_start", "multi_class", "Cs", "cv", "scoring", "refit", "n_jobs")
 BLOCK_ENTRIES = 1 << 22  # numbers of rows that are classified at a time: 32 MB in float64
 RESCALE = "centre and rescale the features"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class FitParameters:
-    """The parameters that all classifiers share.
+class MarginClassifier(FitParameters, Marked, ClassifierMixin, BaseEstimator):
+    """What all classifiers share that are fitted by `max_margin`, however C was chosen.
 
-    Each family of classifiers adds its own in the same way, and a constructor with all of them, as
-    scikit-learn asks for, is made of the fields.
+    Fields are parameters, to which each family of classifiers adds its own: a constructor with all
+    of them, as scikit-learn asks for, is made of the fields.
     """
 
-    method: str | Solver = "auto"
-    fit_intercept: bool = True
-    penalty: str = "squared_hinge"
-    class_weight: Mapping[Any, float] | str | None = None
     multi_class: str = "joint"
-    loss: str | Loss = "exponential"
-    tol: float = 1e-6
-    max_iter: int | None = None
-    max_time: float | None = None
-    max_memory: int | str | None = None
-    verbose: int = 0
-    random_state: Any = None
-
-
-class MarginClassifier(FitParameters, Marked, ClassifierMixin, BaseEstimator):
-    """What all classifiers share that are fitted by `max_margin`, however C was chosen."""
-
-    # one value, or one per class where each is fitted against the rest
-    result_: Any
-    margin_: Any
-    certificate_: Any
-    status_: Any
-    support_: np.ndarray
-    _rescale: str | None = RESCALE  # what helps against rounding errors, if anything does
+    _rescale: ClassVar[str | None] = RESCALE  # what helps against rounding errors, if any
     _has_kernel: ClassVar[bool] = False
 
     @abstractmethod
@@ -89,9 +63,10 @@ class MarginClassifier(FitParameters, Marked, ClassifierMixin, BaseEstimator):
         self.classes_ = found.classes
         self.n_iter_ = max(result.n_iter for result in results)
         self.intercept_ = np.hstack([result.intercept for result in results])
-        self.result_, self.margin_ = results, np.array([result.margin for result in results])
-        self.certificate_ = [result.certificate for result in results]
-        self.status_ = [result.status for result in results]
+        self.result_: Any = results
+        self.margin_: Any = np.array([result.margin for result in results])
+        self.certificate_: Any = [result.certificate for result in results]
+        self.status_: Any = [result.status for result in results]
         if len(results) == 1:
             (self.result_,), (self.certificate_,) = results, self.certificate_
             (self.status_,), self.margin_ = self.status_, results[0].margin
@@ -104,7 +79,7 @@ class MarginClassifier(FitParameters, Marked, ClassifierMixin, BaseEstimator):
 
     def _options(self) -> FitOptions:
         """The parameters, checked."""
-        names = [field.name for field in fields(self) if field.name not in NOT_OF_FITS]
+        names = {field.name for field in fields(Arguments)} & {field.name for field in fields(self)}
         return FitOptions.from_arguments(**{name: getattr(self, name) for name in names})
 
     def _keep_features(self, X: Any, y: Any, shape: tuple[int, ...]) -> None:

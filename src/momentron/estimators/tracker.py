@@ -148,7 +148,12 @@ class MarginTracker:
         """
         begin = time.process_time()
         W, b, features = self._parts(model)
-        problem, optimum = self._fixed or self._posed_by(features)
+        if self._fixed is not None:
+            problem, optimum = self._fixed
+        else:
+            problem = Problem.from_data(features, self.y, fit_intercept=self.fit_intercept)
+            is_due = len(self.looks) % self.optimum_every == 0
+            optimum = self._solve(features) if is_due else None
         coef = as_coef(W, problem.shown(problem.zeros()).shape)
         intercept = as_intercept(b, W, problem.classes.size)
         if not self.fit_intercept and intercept.any():
@@ -188,12 +193,6 @@ class MarginTracker:
             W, b = weights_of(model if self.layer is None else last_layer(model, self.layer))
             return W, b, self.features(model, self.X)
         return to_last_layer(model, self.X, self.layer)
-
-    def _posed_by(self, features: Any) -> tuple[Problem, MarginResult | None]:
-        """The problem that features pose, and its optimum, if it is due."""
-        problem = Problem.from_data(features, self.y, fit_intercept=self.fit_intercept)
-        is_due = len(self.looks) % self.optimum_every == 0
-        return problem, self._solve(features) if is_due else None
 
     def _solve(self, features: Any) -> MarginResult:
         return max_margin(features, self.y, fit_intercept=self.fit_intercept, **self._solving)

@@ -2,8 +2,8 @@
 
 import math
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from numbers import Integral, Real
 from pathlib import Path
@@ -36,7 +36,47 @@ from momentron.solvers.problem import KernelChoice, Problem
 MOST_CS = 10_000  # values of C that Cs=n may ask for: each is a fit
 MOST_MEMORY = 2 * 2**30  # bytes that a fit takes by default, or a quarter of the machine's memory
 PENALTIES = ("squared_hinge", "hinge")
-DEFAULTS = ("scale", 3, 0.0, 1000.0)  # of gamma, degree, coef0 and cache_size
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class FitParameters:
+    """Parameters of a fit as users name them, with their defaults; estimators have all of them."""
+
+    method: str | Solver = "auto"
+    fit_intercept: bool = True
+    penalty: str = "squared_hinge"
+    class_weight: Mapping[Any, float] | str | None = None
+    loss: str | Loss = "exponential"
+    tol: float = 1e-6
+    max_iter: int | None = None
+    max_time: float | None = None
+    max_memory: int | str | None = None
+    verbose: int = 0
+    random_state: Any = None
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelParameters:
+    """Parameters of a kernel as users name them, with their defaults."""
+
+    kernel: str | Kernel | Callable[..., Any] | None = None
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    cache_size: float = 1000.0
+
+
+DEFAULTS = [field.default for field in fields(KernelParameters)[1:]]  # of all but the kernel
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Arguments(FitParameters, KernelParameters):
+    """All options of `max_margin` as users name them, with their defaults."""
+
+    C: float = math.inf
+    block_size: int | str | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    record_every: int = 1
 
 
 @dataclass(frozen=True)
@@ -59,57 +99,35 @@ class FitOptions:
     record_every: int = 1  # iterations between two rows of the trace
 
     @classmethod
-    def from_arguments(
-        cls,
-        *,
-        method: str | Solver = "auto",
-        kernel: str | Kernel | Callable[..., Any] | None = None,
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cache_size: float = 1000.0,
-        fit_intercept: bool = True,
-        C: float = math.inf,
-        penalty: str = "squared_hinge",
-        class_weight: Any = None,
-        loss: str | Loss = "exponential",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        max_memory: int | str | None = None,
-        block_size: int | str | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        record_every: int = 1,
-    ) -> "FitOptions":
-        """Options as users name them (see `max_margin`); InputError names the first bad one."""
-        solver, loss = as_solver(method), as_loss(loss)
+    def from_arguments(cls, **given: Any) -> "FitOptions":
+        """Options as users name them (see `Arguments`); InputError names the first bad one."""
+        asked = Arguments(**given)
+        solver, loss = as_solver(asked.method), as_loss(asked.loss)
         if not solver.uses_loss and loss.name != Exponential.name:
             raise InputError(
                 f"loss={loss.name!r} has no meaning for method={solver.name!r}; leave it out, or "
                 "choose a method that follows a loss, such as 'momentum'"
             )
-        budget = _budget(solver, tol, max_iter, max_time, max_memory)
-        if class_weight is not None:
-            require_class_weight(class_weight)
-        require_verbose(verbose)
-        require_seed(random_state)
+        budget = _budget(solver, asked)
+        if asked.class_weight is not None:
+            require_class_weight(asked.class_weight)
+        require_verbose(asked.verbose)
+        require_seed(asked.random_state)
         return cls(
             solver=solver,
-            kernel=_kernel_choice(kernel, gamma, degree, coef0, cache_size),
-            fit_intercept=as_flag("fit_intercept", fit_intercept),
-            C=checked_C(C),
+            kernel=_kernel_choice(asked),
+            fit_intercept=as_flag("fit_intercept", asked.fit_intercept),
+            C=checked_C(asked.C),
             loss=loss,
-            penalty=_checked_penalty(penalty, solver),
-            class_weight=class_weight,
+            penalty=_checked_penalty(asked.penalty, solver),
+            class_weight=asked.class_weight,
             budget=budget,
-            max_memory=None if max_memory is None else budget.max_memory,
-            random_state=random_state,
-            verbose=int(verbose),
-            block_size=None if block_size is None else parse_size(block_size),
-            checkpoint=as_path("checkpoint", checkpoint),
-            record_every=as_count("record_every", record_every),
+            max_memory=None if asked.max_memory is None else budget.max_memory,
+            random_state=asked.random_state,
+            verbose=int(asked.verbose),
+            block_size=None if asked.block_size is None else parse_size(asked.block_size),
+            checkpoint=as_path("checkpoint", asked.checkpoint),
+            record_every=as_count("record_every", asked.record_every),
         )
 
     def problem_of(
@@ -146,16 +164,14 @@ class FitOptions:
         }
 
 
-def _kernel_choice(
-    kernel: Any, gamma: Any, degree: Any, coef0: Any, cache_size: Any
-) -> KernelChoice | None:
+def _kernel_choice(asked: KernelParameters) -> KernelChoice | None:
     """The kernel that was asked for, if any; its parameters mean nothing without one."""
-    if kernel is not None:
-        return KernelChoice(kernel, gamma, degree, coef0, cache_size)
-    given = (gamma, degree, coef0, cache_size)
+    given = asked.gamma, asked.degree, asked.coef0, asked.cache_size
+    if asked.kernel is not None:
+        return KernelChoice(asked.kernel, *given)
     if all(type(a) is type(b) and a == b for a, b in zip(given, DEFAULTS, strict=True)):
         return None  # nearly always, so that there is nothing to check
-    KernelChoice("linear", cache_size=cache_size)
+    KernelChoice("linear", cache_size=asked.cache_size)
     for name, value, default in zip(("gamma", "degree", "coef0"), given, DEFAULTS, strict=False):
         if not isinstance(value, str | Real) or value != default:
             raise InputError(f"{name}={short(value)} has no meaning without a kernel; name one")
@@ -184,8 +200,10 @@ def checked_C(C: Any) -> float:
     return number
 
 
-def _budget(solver: Solver, tol: Any, max_iter: Any, max_time: Any, max_memory: Any) -> Budget:
+def _budget(solver: Solver, asked: FitParameters) -> Budget:
     """The budgets, with the method's own default for the iterations."""
+    tol, max_iter = asked.tol, asked.max_iter
+    max_time, max_memory = asked.max_time, asked.max_memory
     if not 0.0 <= as_number("tol", tol, "a number in [0, 1)") < 1.0:
         raise InputError(f"tol={short(tol)} must be a number in [0, 1)")
     steps = solver.default_max_iter if max_iter is None else as_count("max_iter", max_iter)

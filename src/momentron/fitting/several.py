@@ -98,9 +98,12 @@ class _Series:
         mine = replace(options, budget=budget)
         fit = fit_rows(rows, mine, own, self._callback, start)
         self._stopwatch.leave_out(own)
-        if fit.result.status is Status.INTERRUPTED:
+        result = fit.result
+        if result.status is Status.INTERRUPTED:
             self._ending = Status.INTERRUPTED
-        if is_split and _is_needy(fit.result):
+        has_ended = result.status in (Status.TIME_BUDGET, Status.NO_ROOM, Status.INTERRUPTED)
+        is_far = result.gap > OPEN if result.is_soft else result.margin <= 0.0
+        if is_split and has_ended and (result.is_fallback or is_far):  # without a useful classifier
             assert fit.problem is not None
             return fit.with_classifier(self._choice_of(c, fit.problem))
         return fit
@@ -116,14 +119,6 @@ class _Series:
         w, b = problem.to_unit_length(shared.w[..., c], float(shared.b[c]))
         coef = self._rows.among_given(problem.coef_of(w))
         return Choice(coef, problem.intercept_in_units_of_x(b), -math.inf, shared.predictor)
-
-
-def _is_needy(result: MarginResult) -> bool:
-    """Whether time or memory ran out before there was a useful classifier."""
-    if result.status not in (Status.TIME_BUDGET, Status.NO_ROOM, Status.INTERRUPTED):
-        return False
-    is_far = result.gap > OPEN if result.is_soft else result.margin <= 0.0
-    return result.is_fallback or is_far
 
 
 def without_solve(rows: FitRows, options: FitOptions, status: Status, choice: Choice) -> Fit:

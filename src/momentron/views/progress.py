@@ -85,14 +85,6 @@ class Line:
         print(f"{start}{text}", end=end, file=sys.stderr, flush=True)
 
 
-def format_row(row: Row) -> str:
-    """One line of the table."""
-    return (
-        f"{row.iteration:>9d} {row.passes:>8d} {row.margin:>13.6e} {row.lower:>13.6e} "
-        f"{row.upper:>13.6e} {relative_gap(row.lower, row.upper):>9.2e} {row.seconds:>9.3f}"
-    )
-
-
 class TableReporter:
     """Prints iterations 1, 2, 4, 8, …, and others at most once per second.
 
@@ -141,7 +133,11 @@ class TableReporter:
             self._print_row(row)
 
     def _print_row(self, row: Row) -> None:
-        self._print(*([] if self._has_head else [HEADER]), format_row(row))
+        line = (
+            f"{row.iteration:>9d} {row.passes:>8d} {row.margin:>13.6e} {row.lower:>13.6e} "
+            f"{row.upper:>13.6e} {relative_gap(row.lower, row.upper):>9.2e} {row.seconds:>9.3f}"
+        )
+        self._print(*([] if self._has_head else [HEADER]), line)
         self._has_head, self._waiting = True, None
 
     def _print(self, *lines: str) -> None:
