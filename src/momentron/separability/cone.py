@@ -163,11 +163,6 @@ class Cone:
         """The vectors a of some pairs."""
         examples, terms = self.example[pairs], self._terms[self.own[pairs], self.other[pairs]]
         n_terms = 2 if self.family.n_blocks > 1 else 1
-        n_entries = n_terms * float(np.diff(self.design.places.indptr)[examples].sum())
-        require_memory(
-            BYTES_PER_ENTRY * n_entries,
-            f"{pairs.size} pairs with {self.n_coordinates} coordinates",
-        )
         parts = []
         for block, sign, shift in terms.transpose(1, 2, 0)[:n_terms]:
             part = self.design.places[examples]
@@ -182,7 +177,11 @@ class Cone:
 
     @cached_property
     def pairs(self) -> ExactRows:
-        """The vectors a of all pairs."""
+        """The vectors a of all pairs, built when first asked for, if there is room."""
+        n_entries = float(np.diff(self.design.places.indptr)[self.example].sum())
+        n_entries *= 2 if self.family.n_blocks > 1 else 1
+        words = f"{self.size} pairs with {self.n_coordinates} coordinates"
+        require_memory(BYTES_PER_ENTRY * n_entries, words)
         return self.pair_rows(np.arange(self.size))
 
     @property
