@@ -175,7 +175,10 @@ def test_large_tensors_are_converted_block_by_block(monkeypatch):
     assert result.gap <= 1e-6
     model = MaxMarginClassifier().fit(X, y)
     assert model.result_.bytes_read > 0
-    assert max_margin(X, y, C=1.0).bytes_read == 0  # a soft margin needs the rows in memory
+    soft, whole = max_margin(X, y, C=1.0), max_margin(X.double().numpy(), y, C=1.0)
+    assert soft.bytes_read > 0 and whole.bytes_read == 0
+    assert max(soft.lower, whole.lower) <= min(soft.upper, whole.upper)
+    assert max_margin(X, y, kernel="rbf").bytes_read == 0  # a kernel needs the rows in memory
     # a tensor that numpy can read is never copied
     assert max_margin(X.double(), y).bytes_read == 0
 
