@@ -15,7 +15,7 @@ repeat it until the weights stand still. Rows at a bound are exactly there.
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -78,10 +78,9 @@ def in_box(z: np.ndarray, upper: float | np.ndarray) -> np.ndarray:
 
 
 class Minimised(NamedTuple):
-    """Weights, Newton steps taken, and whether the rows between the bounds have settled."""
+    """Weights, and whether the rows between the bounds have settled."""
 
     weights: np.ndarray
-    steps: int
     converged: bool
 
 
@@ -167,7 +166,7 @@ def minimise(
             done = form.leaves(loss.weights(z)) <= LEFT
         elif size == 0:
             done |= abs(t) * math.sqrt(direction.curvature) <= 1e-13 * form.norm()
-    return Minimised(loss.weights(z), steps, done)
+    return Minimised(loss.weights(z), done)
 
 
 # --- soft margins with the squared hinge ---------------------------------------------------------
@@ -218,16 +217,7 @@ class Schedule(NamedTuple):
     gives_up: bool = False
 
 
-def minimise_near(
-    form: Form,
-    loss: Loss,
-    reach: float,
-    most: int,
-    max_steps: int,
-    slack: float,
-    *,
-    from_centre: bool,
-) -> Minimised:
+def minimise_near(form: Form, loss: Loss, reach: float, most: int, **how: Any) -> Minimised:
     """`minimise`, by up to `most` rows near the margin where that pays; p is computed again.
 
     From update to update most rows keep their weights, at a bound: those are held whose margins
@@ -243,14 +233,13 @@ def minimise_near(
         index = np.flatnonzero(is_near)
         part = form.part(index, held) if form.point.x.size < index.size <= most else None
         if part is not None:
-            some = loss.some(index)
-            found = minimise(part, some, max_steps=max_steps, slack=slack, from_centre=from_centre)
-            form.point, from_centre = part.point, False
+            found = minimise(part, loss.some(index), **how)
+            form.point, how["from_centre"] = part.point, False
             form.refresh()
             weights = loss.weights(loss.at(form.p))
             if np.array_equal(weights[~is_near], held[~is_near]):
                 return found._replace(weights=weights)
-    found = minimise(form, loss, max_steps=max_steps, slack=slack, from_centre=from_centre)
+    found = minimise(form, loss, **how)
     form.refresh()
     return found
 
@@ -288,8 +277,9 @@ def multipliers(
             minimise(form, loss, max_steps=PATH_STEPS, slack=PATH_SLACK)
             loss = loss._replace(sigma=min(growth * loss.sigma, last))
             continue
-        p, how = form.p, (reach, most_near, steps if has_led else QUICK_STEPS, slack(best))
-        minimised = minimise_near(form, loss, *how, from_centre=repeats and not is_first)
+        p, most, from_centre = form.p, steps if has_led else QUICK_STEPS, repeats and not is_first
+        how = {"max_steps": most, "slack": slack(best), "from_centre": from_centre}
+        minimised = minimise_near(form, loss, reach, most_near, **how)
         if not minimised.converged and gives_up:
             return found, math.inf
         if not (minimised.converged or has_led):
