@@ -39,7 +39,7 @@ A_FEW = 16  # rows that show whether it is worth looking for columns of zeros
 UNUSED = 0.1  # the share of columns of zeros from which they are left out
 RANKING = (0.2, 30)  # relative residual, and products, at which a direction is good to rank by,
 SOLVING, FINE = (0.1, 400), (0.01, 400)  # and to solve by, roughly and well
-COPIED = 0.6  # the share of the rows with curvature up to which products are with a copy of them
+COPIED = 0.9  # the share of the rows with curvature up to which products are with a copy of them
 ENTRIES = (5e8, 2e9)  # of sparse and of dense rows, that are multiplied in a second
 
 

@@ -56,9 +56,9 @@ ROOM = 1.5  # rows of a working set, as a multiple of those below the margin
 AHEAD = 0.02  # the gap to which a set that leaves rows out is solved, as a share of that of all
 NEAR = 1e-4  # how near to the margin a row's weight is taken from a start, not from its side
 CLEAR = 1e-3  # a weight below this share of its slack, in units of ‖a‖², is zero; at C the same
-# The mean C‖a‖² up to which the plain hinge is solved by rough directions, and the tolerance from
-# which either hinge is: Newton's last steps should be long for more digits.
-EASY, MANY_DIGITS = 3.0, 1e-4
+# The mean C‖a‖² up to which the squared hinge and the plain one are solved by rough directions, and
+# the tolerance from which they are: Newton's last steps should be long for more digits.
+EASY, MANY_DIGITS = (30.0, 3.0), 1e-4
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
 
@@ -353,15 +353,16 @@ class SoftSearch(Search):
         sets, settings = self.sets, self.settings
         if not sets.is_plain or sets.matrix is None:
             return None
-        price = 0.0
-        if self.loss.is_boxed:
-            price = float(np.mean(self.loss.upper * self.problem.row_norms**2))
+        is_boxed = self.loss.is_boxed
+        costs = self.loss.upper if is_boxed else self.loss.stiffness
+        price = float(np.mean(costs * sets.base.row_norms**2))
         if self._has_room_for_factors:
-            products = settings.pass_products * (1.0 + 2.0 * price) * product_seconds(sets.matrix.X)
+            updates = 1.0 + 2.0 * price if is_boxed else 1.0
+            products = settings.pass_products * updates * product_seconds(sets.matrix.X)
             seconds = seconds_of(self.order**3 / 3.0)
             if sets.is_dense or seconds <= max(settings.pass_seconds, products):
                 return None
-        is_easy = price <= EASY and self.tol >= MANY_DIGITS
+        is_easy = price <= EASY[is_boxed] and self.tol >= MANY_DIGITS
         return sets.open_products(SOLVING if is_easy else FINE)
 
     def _open_kernel(self) -> Form | None:
