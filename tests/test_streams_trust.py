@@ -2,6 +2,8 @@
 
 import math
 import signal
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -811,3 +813,37 @@ def test_weights_of_a_working_set_prove_what_they_prove():
     best = max_margin(X, y, tol=1e-9)
     assert result.lower <= best.upper
     assert result.upper >= best.lower
+
+
+# --- too little memory ---------------------------------------------------------------------------
+
+SHORT_OF_MEMORY = """
+import os, resource, signal
+from momentron.streams.stream import Work
+
+def size():
+    lines = open("/proc/self/status").read().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith("VmSize")).split()[1])
+
+ends = set()
+for free in range(0, 240, 12):
+    child = os.fork()
+    if not child:
+        limit = size() + free * 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        signal.alarm(20)
+        try:
+            os._exit(Work(lambda _: 0).result())
+        except (MemoryError, RuntimeError):
+            os._exit(2)
+    ends.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(sorted(ends))
+"""
+
+
+@pytest.mark.adversarial
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of address space")
+def test_a_thread_that_finds_no_memory_is_an_error_and_not_waited_for():
+    command = [sys.executable, "-c", SHORT_OF_MEMORY]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[0] == "[0, 2]", done.stderr

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from contextlib import closing
 from contextvars import copy_context
 from dataclasses import replace
+from mmap import mmap
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +23,7 @@ from momentron.streams.source import Source
 
 PATIENCE = 0.1  # seconds between two looks at the clock
 FAREWELL = 0.5  # seconds to wait for a read that hangs; then its thread is left alone
+THREAD_BYTES = 160 * 2**20  # what a new thread may take: a stack, and an arena of the C library
 
 
 class PassTask(Protocol):
@@ -161,6 +163,11 @@ class Work(threading.Thread):
         super().__init__(name=name, daemon=True)
         self._call, self._given_up, self._outcome = call, threading.Event(), Future[Any]()
         self._context = copy_context()  # the work may ask for the time that is left
+        # a thread that finds no memory ends before it has begun, and `start` waits for it for ever
+        try:
+            mmap(-1, THREAD_BYTES).close()
+        except OSError:
+            raise MemoryError("no memory is left for a thread that reads data") from None
         self.start()
 
     def run(self) -> None:
