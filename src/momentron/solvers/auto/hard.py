@@ -170,6 +170,11 @@ def _solve_all(search: Search) -> Rounds:
         return True
     if search.size <= search.sets.width and form.gram is not None:
         lam = exchange(form, np.ones(search.size, bool))
+        if lam is not None:
+            search.close(form, lam, is_exact=True)
+            answer = search.answer
+            if answer.upper - answer.lower <= search.goal * answer.upper:
+                return False
     if lam is None:
         lam = soft_path(form, ALL_CS)
     return (yield from _solve(search, begun=(form, lam)))
