@@ -83,7 +83,9 @@ class BorderedRows(SignedRows):
         roots = None if isinstance(weights, float) else np.sqrt(weights)[:, None]
         if self.matrix is not None:
             rows = self.matrix[index]
-            return _plus_square(M, sign, rows if roots is None else rows * roots)
+            if roots is not None:
+                rows *= roots  # a copy already: memory new to the process takes as long as this
+            return _plus_square(M, sign, rows)
         size = max(1, BLOCK_ENTRIES // self.k)
         for start in range(0, index.size, size):
             require_time()
