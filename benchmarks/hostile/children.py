@@ -12,6 +12,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 RUN = 40  # trials of a child before the next one
@@ -46,7 +47,7 @@ def run_trials(
     seconds : float
         After which a trial counts as a hang, and is killed.
     memory : int, optional
-        Bytes of address space that a child may have.
+        Bytes of address space that a child may have besides those it is forked with.
     is_fresh : bool
         A child for each trial, where trials change the process they run in.
     """
@@ -130,11 +131,18 @@ def _fork(
         faulthandler.disable()  # a crash is reported by the parent, in one line
         tempfile.tempdir = scratch
         if memory is not None:
+            memory += _address_space()
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         for number in trials:
             os.write(writer, json.dumps([number, _made(trial, number)]).encode() + b"\n")
     finally:
         os._exit(0)
+
+
+def _address_space() -> int:
+    """Bytes that this process has mapped: large test processes have gigabytes of libraries."""
+    pages = Path("/proc/self/statm")
+    return int(pages.read_text().split()[0]) * resource.getpagesize() if pages.exists() else 0
 
 
 def _made(trial: Callable[[int], str | None], number: int) -> str | None:
