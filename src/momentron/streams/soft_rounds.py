@@ -198,10 +198,8 @@ class SoftBlockProblem(Problem):
 
     def stand_ins(self, look: Look, working: Rows) -> Rows:
         """Rows that stand for those far below the margin; their numbers are their costs."""
-        far, task = (
-            self.far_below(look, working),
-            SoftScan(self.classes, look.w, **self.scan_options),
-        )
+        far = self.far_below(look, working)
+        task = SoftScan(self.classes, look.w, **self.scan_options)
         slack, parts = look.slack[working.numbers], []
         for code, sign in enumerate((-1.0, 1.0)):
             held = far[self.labels.codes[far] == code]
@@ -409,10 +407,8 @@ class SoftRounds(Rounds):
         best, dual = state.best, state.dual
         assert best is not None
         if problem.penalty.has_box:
-            v, scores = (
-                problem.joined(best.w, best.b),
-                np.array([1.0 / math.sqrt(2.0 * best.value)]),
-            )
+            v = problem.joined(best.w, best.b)
+            scores = np.array([1.0 / math.sqrt(2.0 * best.value)])
         else:
             slack = np.maximum(best.slack, 0.0)
             v = problem.with_slack(best.w, slack)
