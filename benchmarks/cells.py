@@ -1,4 +1,4 @@
-"""Every penalty on every kind of rows, to a certified gap of 1e-3, beside the peer for it.
+"""Every penalty on every kind of rows, to a certified gap of 1e-3, next to the peer for it.
 
     python -m benchmarks.cells --out cells.json [--only text sparse] [--before CHECKOUT]
 

@@ -1,4 +1,4 @@
-"""Many classes at real size: the joint margin beside scikit-learn's linear classifiers.
+"""Many classes at real size: the joint margin next to scikit-learn's linear classifiers.
 
     python -m benchmarks.many_classes [--row NAME …] [--max-time 90] [--peers]
     python -m benchmarks.many_classes --under-budgets [--row NAME …]
@@ -8,10 +8,10 @@
 Each row is a problem; printed are time, memory beyond the data, test error, and what is certified.
 With --peers, LinearSVC(multi_class="crammer_singer") and LogisticRegression run on the same data.
 --under-budgets gives ours half, once and twice the time of the better of LogisticRegression and
-LinearSVC at their defaults, and prints test errors, beside Algorithm 1's in the same time. --growth
-prints times and exponents in n, d and k. --reference compares so many random problems with
-Clarabel's optimum. MNIST is read as `momentron.datasets` reads it (folder MOMENTRON_DATA, cache or
-network).
+LinearSVC at their defaults, and prints test errors, next to those of Algorithm 1 in the
+same time. --growth prints times and exponents in n, d and k. --reference compares this many random
+problems with Clarabel's optimum. MNIST is read as `momentron.datasets` reads it (folder
+MOMENTRON_DATA, cache or network).
 """
 
 import argparse
@@ -304,7 +304,7 @@ def main() -> None:
     parser.add_argument("--peers", action="store_true", help="scikit-learn on the same data")
     parser.add_argument("--under-budgets", action="store_true", help="errors under budgets")
     parser.add_argument("--growth", action="store_true", help="times as n, d and k grow")
-    parser.add_argument("--reference", type=int, help="so many random problems beside Clarabel")
+    parser.add_argument("--reference", type=int, help="random problems to compare with Clarabel")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.growth:

@@ -6,7 +6,7 @@ passes, the peak of resident memory beyond that of the interpreter with everythi
 throughput: bytes of all passes over the seconds of the whole fit, against a bare loop that reads
 the same blocks and multiplies each by one vector, one pass of it after every round. ``--kills 20``
 adds a run of Algorithm 1 on a twentieth of the rows that is killed with SIGKILL at twenty random
-moments and started again each time, beside one that is not.
+moments and started again each time, next to one that is not.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def bare_loop(case: Case) -> float:
 
 
 def fit(case: Case) -> dict[str, Any]:
-    """One fit in this process, with its memory and its throughput beside the bare loop's."""
+    """One fit in this process, with its memory and its throughput next to that of the bare loop."""
     from momentron import max_margin
 
     tiny = np.random.default_rng(0).standard_normal((500, 3))

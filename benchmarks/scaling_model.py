@@ -8,9 +8,9 @@ with P workers that hold a P-th of the float32 rows each, a working set of 400 r
 where the fit was called, and talk the network's share: one graph, w to every worker, and the rows
 that join the working set up a tree. Its coefficients are measured here, on one machine: the rate of
 a pass, a and b of the working sets, and the number of passes as a line in log(n/d) that does not
-fall, from problems with a known margin whose rows are drawn anew, seeded, whenever a block is asked
-for. The largest of these problems is held back, and the model checked against it. What is assumed
-and not measured is printed with the table: the bandwidth, and the cost of a graph unless
+fall, from problems with a known margin whose rows are drawn again, seeded, for every block that is
+requested. The largest of these problems is held back, and the model checked against it. What is
+assumed and not measured is printed with the table: the bandwidth, and the cost of a graph unless
 ``--cluster`` measures it, with the bytes of an iteration, on a LocalCluster of two processes.
 """
 
@@ -112,7 +112,7 @@ def measure_rate(n: int = 500_000, d: int = 200, repeats: int = 3) -> tuple[floa
 
 @dataclass(frozen=True)
 class Talk:
-    """What an iteration of Algorithm 1 costs on a cluster, beside the products."""
+    """What an iteration of Algorithm 1 costs on a cluster, apart from the products."""
 
     seconds: float
     sent: int

@@ -1,4 +1,4 @@
-"""The fates of coefficients of published models, beside firthmodels: the table of the docs."""
+"""The estimates of published models, compared with firthmodels: the table of the docs."""
 
 from collections import Counter
 from typing import Any, NamedTuple

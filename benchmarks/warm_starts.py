@@ -3,7 +3,7 @@
     python -m benchmarks.warm_starts
 
 Each problem of the suite that is named is solved cold and warm in turn, and the best of the rounds
-counts. A refit starts from the result for the first 99 % of the rows, in an order drawn anew for
+counts. A refit starts from the result for the first 99 % of the rows, in an order drawn again for
 each seed; its figures are medians over seeds.
 """
 

@@ -112,7 +112,7 @@ def run(name: str, figure: Figure, out: Path, max_time: float | None) -> Reprodu
 
 def print_results(console: Console, name: str, results: Reproduction) -> None:
     """The claims with their numbers, and where everything is."""
-    table = Table("claim", "measured", "borne out", title=name, title_justify="left")
+    table = Table("claim", "measured", "confirmed", title=name, title_justify="left")
     for claim in results.claims:
         plain = claim.to_dict()
         words = measured_words(plain["measured"])

@@ -330,7 +330,7 @@ def columns_suffice(curves: Curves, n: int) -> Claim:
         for name, columns in curves.items()
     }
     return Claim(
-        "These methods require O(n) kernel evaluations per iteration: n at most, beside the n of "
+        "These methods require O(n) kernel evaluations per iteration: at most n, besides the n of "
         "the diagonal at the start.",
         "Figure 3, caption",
         {f"{m.name}, values an iteration over n": float(shares[m.name][-1]) for m in ORDER},

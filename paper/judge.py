@@ -1,6 +1,6 @@
 """How a run is judged: claims, findings, confidence intervals, and the page that shows them.
 
-A claim of the paper is borne out or not. A finding answers a question that the paper leaves open;
+A claim of the paper is confirmed or not. A finding answers a question that the paper leaves open;
 it may also be undecided after a run of full size, where its intervals reach over the limit.
 """
 
@@ -244,7 +244,7 @@ def page(report: Mapping[str, Any], title: str, about: str, details: str = "") -
     """Markdown, from what `claims.json` holds, and what a figure has to say beyond it."""
     name, claims = report["figure"], report["claims"]
     judged = [claim for claim in claims if claim["holds"] is not None]
-    borne_out = sum(claim["holds"] for claim in judged)
+    confirmed = sum(claim["holds"] for claim in judged)
     quick = " --quick" if report["quick"] else ""
     versions = ", ".join(f"{library} {number}" for library, number in report["versions"].items())
     seed = "nothing is drawn at random" if report["seed"] is None else f"seed {report['seed']}"
@@ -260,7 +260,7 @@ def page(report: Mapping[str, Any], title: str, about: str, details: str = "") -
             "",
             about,
             "",
-            f"## {borne_out} of {len(judged)} claims are borne out{_open_words(claims)}",
+            f"## {confirmed} of {len(judged)} claims are confirmed{_open_words(claims)}",
             "",
             *markdown_table([_row(claim) for claim in claims]),
             "",
@@ -297,7 +297,7 @@ def _row(claim: Mapping[str, Any]) -> dict[str, str]:
         "claim": claim["claim"],
         "where": claim["source"],
         "measured": measured_words(claim["measured"]),
-        "borne out": f"**{word}**" if claim["holds"] is False else word,
+        "confirmed": f"**{word}**" if claim["holds"] is False else word,
     }
 
 

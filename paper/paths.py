@@ -1,4 +1,4 @@
-"""Data that are not separable: Algorithm 1's path beside the soft margin's."""
+"""Data that are not separable: Algorithm 1's path and the soft margin's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -166,7 +166,7 @@ class Paths(Figure):
     """
 
     name = "paths"
-    title = "Data that are not separable: Algorithm 1 beside the soft margin"
+    title = "Data that are not separable: Algorithm 1 and the soft margin"
     seed = 0
 
     def __init__(self, pools: Sequence[Pool], grid: Grid, *, quick: bool) -> None:

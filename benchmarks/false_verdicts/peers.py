@@ -104,12 +104,12 @@ def _serve(name: str, pipe: Connection) -> None:
     while (problem := pipe.recv()) is not None:
         try:
             pipe.send(PEERS[name](problem))
-        except Exception:  # what a peer refuses is no answer, whatever the reason
+        except Exception:  # what a peer refuses is not an answer, whatever the reason
             pipe.send(NONE)
 
 
 class Peer:
-    """A system in a process of its own, started anew after each time-out."""
+    """A system in a process of its own, started again after each time-out."""
 
     def __init__(self, name: str, seconds: float) -> None:
         self.name = name

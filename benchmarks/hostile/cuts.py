@@ -259,7 +259,7 @@ def trial(seed: int, number: int) -> str | None:
 
 
 class _struck:
-    """Ctrl-C after so many seconds, unless the fit has ended."""
+    """Ctrl-C after this many seconds, unless the fit has ended."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -80,7 +80,7 @@ def dangling(rng: np.random.Generator, path: Path) -> None:
 
 
 def sibling(rng: np.random.Generator, path: Path) -> None:
-    """Another of the files beside it, under this name."""
+    """Another of the files next to it, under this name."""
     others = [p for p in sorted(path.parent.iterdir()) if p.is_file() and p != path]
     if others:
         path.write_bytes(others[int(rng.integers(len(others)))].read_bytes())

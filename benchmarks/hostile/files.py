@@ -129,7 +129,7 @@ def block_files(rng: np.random.Generator, base: Template, home: Path) -> str | N
 
     def judge(found: Any) -> str | None:
         is_interval = 0.0 <= found.lower <= found.upper
-        return None if is_interval else f"[{found.lower!r}, {found.upper!r}] is no interval"
+        return None if is_interval else f"[{found.lower!r}, {found.upper!r}] is not an interval"
 
     def attempt() -> Any:
         labels = str(y) if isinstance(y, Path) else y

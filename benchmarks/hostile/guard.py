@@ -22,7 +22,7 @@ class Hang(BaseException):
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise `Hang` in the main thread after so many seconds; warnings are not errors here."""
+    """Raise `Hang` in the main thread after this many seconds; warnings are not errors here."""
 
     def ring(_: int, frame: FrameType | None) -> None:
         frames = {**sys._current_frames(), get_ident(): frame}

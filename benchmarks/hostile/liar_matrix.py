@@ -48,7 +48,7 @@ def cell(name: str, kind: str, *, with_auto: bool = False) -> str | None:
 def all_cells() -> list[tuple[str, str, bool]]:
     """(lie, kind, with auto) of every cell; streams take Momentum's subclasses alone.
 
-    In an order that is no order, so that any part of the list has liars and kinds of all sorts.
+    In an order without a pattern, so that any part of the list has liars and kinds of all sorts.
     """
     cells = [
         (name, kind, with_auto)

@@ -20,7 +20,7 @@ Tale = Callable[[Any, Any, Candidates], Any]
 
 @dataclass(frozen=True)
 class Lie:
-    """What a liar does beside its work.
+    """What a liar does besides its work.
 
     Attributes
     ----------

@@ -98,7 +98,7 @@ def _scribble(change: Callable[[np.ndarray], None], *, unlock: bool = False) -> 
     return deed
 
 
-# numbers and arrays that a public name can be bound to anew, on any of the problem's parts
+# numbers and arrays that a public name can be bound to again, on any of the problem's parts
 REBOUND: dict[str, tuple[str, ...]] = {
     "radius": ("", "operator"),
     "row_norms": ("", "operator"),

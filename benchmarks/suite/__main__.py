@@ -23,7 +23,7 @@ def bench(
     ] = None,
     solvers: Annotated[
         list[str] | None,
-        typer.Option("--solver", help="A solver to run beside momentron; repeat for more."),
+        typer.Option("--solver", help="A solver to compare with momentron; repeat for more."),
     ] = None,
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Runs of each solver; the best counts.")

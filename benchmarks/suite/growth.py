@@ -1,4 +1,4 @@
-"""How time and memory grow, beside peers: ``python -m benchmarks.suite --growth``.
+"""How time and memory grow, compared with peers: ``python -m benchmarks.suite --growth``.
 
 Time against n (d = 20) and against d (n = 2,000), on Gaussian rows labelled by a random hyperplane,
 no intercept: momentron to a certified gap of 1e-6, the others as in the suite, in turn and best of

@@ -69,7 +69,7 @@ class Objective:
         self.optimum = proven if tight else found
 
     def score(self, answer: Answer) -> float:
-        """The score of an answer; inf where it is no answer at all."""
+        """The score of an answer; inf if it is not an answer at all."""
         if self.task.kind == "witness":
             return math.inf if answer.q is None else self.witness(answer.q)
         if not self._sound(answer.w, self.task.shape[1]) or not math.isfinite(answer.b):

@@ -80,7 +80,7 @@ def solve_momentron(task: Task) -> Answer:
 def solve_liblinear(task: Task, *, tol: float) -> Answer:
     """`LinearSVC`: hinge loss with C = 1e6 for the hard margin.
 
-    LIBLINEAR penalises its intercept; intercept_scaling = R makes the penalty small beside ‖w‖²
+    LIBLINEAR penalises its intercept; intercept_scaling = R makes the penalty far smaller than ‖w‖²
     (1 − margin/optimum 2e-6 on MNIST 0/1). Larger scalings cost it dearly: at 10 R the same
     problem takes fifty times as long, at 100 R it fails. The soft margin is its squared hinge,
     primal or dual as `dual="auto"` prefers.

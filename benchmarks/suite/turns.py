@@ -98,7 +98,7 @@ class _Contestant:
         return min(self.runs, key=lambda run: run.seconds, default=self.cold)
 
     def wants_another(self, limits: Limits) -> bool:
-        """A cold run, then so many warm ones as its time asks for."""
+        """A cold run, then as many warm ones as its time asks for."""
         best = self.best
         if self.verdict is not None or best is None:
             return self.verdict is None

@@ -1,1 +1,1 @@
-"""Tangent kernels beside torch.func and neural-tangents."""
+"""Tangent kernels compared with torch.func and neural-tangents."""

@@ -1,4 +1,4 @@
-"""Tangent kernels beside torch.func's own recipes: ``python -m benchmarks.tangent_kernel``.
+"""Tangent kernels compared with torch.func's recipes: ``python -m benchmarks.tangent_kernel``.
 
 The n × n kernel, summed over ten outputs, of a dense network, a residual network and a small
 transformer, by `EmpiricalNTK` and by what PyTorch's tutorial on neural tangent kernels documents:

@@ -95,7 +95,7 @@ def test_a_small_run_judges_theorems_alone(tmp_path, no_pictures):
     assert all(claim.measured for claim in done.claims)
     text = (done.folder / "fig1.md").read_text()
     left = len(done.claims) - 2
-    assert f"## 2 of 2 claims are borne out; {left} are not judged: this run is too small" in text
+    assert f"## 2 of 2 claims are confirmed; {left} are not judged: this run is too small" in text
     assert "| not judged |" in text
     assert claims_of(done.folder)["claims"][0]["holds"] is None
 
@@ -380,7 +380,7 @@ def run(capsys, *args):
 def test_command(capsys, tmp_path, digit_figures):
     code, out, _ = run(capsys, "all", "--out", tmp_path, "--quick")
     assert code == 0
-    assert "borne out" in out
+    assert "confirmed" in out
     assert "written to" in out
     assert claims_of(tmp_path / "fig1")["quick"] is True
     assert (tmp_path / "fig2" / "proof.json").exists()

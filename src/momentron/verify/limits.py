@@ -50,7 +50,7 @@ def load_proof(proof: Any) -> dict[str, Any]:
         raise ProofError(f"format version {str(version)[:50]}; only {VERSION} can be read")
     strange = sorted(FIELDS.symmetric_difference(found) - OPTIONAL, key=str)
     if strange:
-        state = "is missing" if strange[0] in FIELDS else "is no field of a proof"
+        state = "is missing" if strange[0] in FIELDS else "is not a field of a proof"
         raise ProofError(f"{str(strange[0])[:50]!r} {state}")
     for name in ("fit_intercept", "complete"):
         if type(found[name]) is not bool:
@@ -70,7 +70,7 @@ def _parse(text: str | bytes) -> Any:
     try:
         text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         if _count(text, "[{") > MAX_CONTAINERS:
-            raise ProofError(f"more than {MAX_CONTAINERS} lists and objects; no proof has so many")
+            raise ProofError(f"more than {MAX_CONTAINERS} lists and objects: no proof needs more")
         if _count(text, ",") > MAX_ENTRIES:
             raise ProofTooLarge(f"more than {MAX_ENTRIES} entries of lists; no more are read")
         return json.loads(
@@ -159,7 +159,7 @@ def require_modest(document: dict[str, Any], table: Table) -> None:
         work += n_pairs * _cost(q, common) + (table.used.size + 1) * 2 * _cost(longest, longest)
     if work > MAX_WORK:
         raise ProofTooLarge(
-            f"the numbers are too long to be checked on so many entries of X: about {work:.1e} "
+            f"the numbers are too long to be checked on this many entries of X: about {work:.1e} "
             f"products of digits, where at most {MAX_WORK:.1e} are computed"
         )
 
@@ -178,7 +178,7 @@ def _bits(texts: Iterable[str], most: int) -> int:
 
 
 def _cost(first: int, second: int) -> int:
-    """Products of 30-bit digits in a product of two numbers with so many bits; 64 at least."""
+    """Products of 30-bit digits in a product of two numbers with this many bits; at least 64."""
     short, long = sorted((1 + first // 30, 1 + second // 30))
     if short >= KARATSUBA:  # Python splits the longer factor into pieces, and these in three
         short = int(KARATSUBA * (short / KARATSUBA) ** 0.6)

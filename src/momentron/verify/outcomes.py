@@ -31,7 +31,7 @@ def label_texts(y: Any) -> list[str]:
 
     if is_tensor(y):
         y = as_host(y)
-    # a list goes to objects: numpy would round large integers beside a float, and cut "a\\0" to "a"
+    # a list goes to objects: numpy rounds large integers next to a float, and cut "a\\0" to "a"
     array = np.ma.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
     values = array.ravel().tolist()
     if array.dtype.kind not in "biuU":  # where equal values may have different texts
