@@ -819,7 +819,7 @@ def test_weights_of_a_working_set_prove_what_they_prove():
 
 SHORT_OF_MEMORY = """
 import os, resource, signal
-from momentron.streams.stream import Work
+from momentron.arithmetic.clock import Work
 
 def size():
     lines = open("/proc/self/status").read().splitlines()

@@ -7,12 +7,18 @@ two pieces of work, none of which should take more than a fraction of a second: 
 """
 
 import math
+import threading
 import time
 from collections.abc import Callable
-from contextvars import ContextVar
+from concurrent.futures import Future
+from contextvars import ContextVar, copy_context
+from mmap import mmap
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+PATIENCE = 0.1  # seconds between two looks at the clock
+THREAD_BYTES = 160 * 2**20  # what a new thread may take: a stack, and an arena of the C library
 
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
@@ -56,6 +62,44 @@ def require_time(seconds: float = 0.0) -> None:
     moment = _deadline.get()
     if moment != math.inf and time.perf_counter() + seconds >= moment:
         raise OutOfTime
+
+
+class Work(threading.Thread):
+    """call(given_up) in a separate thread, which is abandoned at the deadline or at Ctrl-C.
+
+    The event is then set, for the work to end as soon as it can.
+    """
+
+    def __init__(
+        self, call: Callable[[threading.Event], Any], name: str = "momentron-work"
+    ) -> None:
+        super().__init__(name=name, daemon=True)
+        self._call, self._given_up, self._outcome = call, threading.Event(), Future[Any]()
+        self._context = copy_context()  # the work may ask for the time that is left
+        # a thread that finds no memory ends before it has begun, and `start` waits for it for ever
+        try:
+            mmap(-1, THREAD_BYTES).close()
+        except OSError:
+            raise MemoryError("no memory is left for another thread") from None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._outcome.set_result(self._context.run(self._call, self._given_up))
+        except BaseException as error:
+            self._outcome.set_exception(error)
+
+    def result(self) -> Any:
+        """What the call returns or raises; OutOfTime at the deadline."""
+        try:
+            while self.is_alive():
+                self.join(PATIENCE)
+                if self.is_alive():
+                    require_time()
+        except BaseException:
+            self._given_up.set()
+            raise
+        return self._outcome.result()
 
 
 class Stopwatch:

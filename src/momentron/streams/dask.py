@@ -15,17 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from momentron.arithmetic.clock import OutOfTime, require_time, time_left, until
+from momentron.arithmetic.clock import OutOfTime, Work, require_time, time_left, until
 from momentron.errors import InputError
 from momentron.streams.blocks import Block, as_block
 from momentron.streams.partitions import aligned_arrays, frame_parts, places_of
 from momentron.streams.source import Source
-from momentron.streams.stream import (
-    PassTask,
-    Stream,
-    Work,
-    count_blocks,
-)
+from momentron.streams.stream import PassTask, Stream, count_blocks
 
 FAN_IN = 4
 PATIENCE = 20.0  # seconds without any worker, or scheduler, after which the fit gives up

@@ -3,27 +3,22 @@
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import Future
+from collections.abc import Generator, Mapping
 from contextlib import closing
-from contextvars import copy_context
 from dataclasses import replace
-from mmap import mmap
 from typing import Any, Protocol
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from momentron.arithmetic.clock import OutOfTime, require_time
+from momentron.arithmetic.clock import OutOfTime, Work, require_time
 from momentron.errors import InputError, one_line
 from momentron.result import MarginResult
 from momentron.solvers.checkpoint import taken, unusable
 from momentron.streams.blocks import Block, as_block
 from momentron.streams.source import Source
 
-PATIENCE = 0.1  # seconds between two looks at the clock
 FAREWELL = 0.5  # seconds to wait for a read that hangs; then its thread is left alone
-THREAD_BYTES = 160 * 2**20  # what a new thread may take: a stack, and an arena of the C library
 
 
 class PassTask(Protocol):
@@ -149,44 +144,6 @@ class Stream(ABC):
 
 class BlockError(OSError):
     """A block that could not be read; says which one, and why."""
-
-
-class Work(threading.Thread):
-    """call(given_up) in a separate thread, which is abandoned at the deadline or at Ctrl-C.
-
-    The event is then set, for the work to end as soon as it can.
-    """
-
-    def __init__(
-        self, call: Callable[[threading.Event], Any], name: str = "momentron-work"
-    ) -> None:
-        super().__init__(name=name, daemon=True)
-        self._call, self._given_up, self._outcome = call, threading.Event(), Future[Any]()
-        self._context = copy_context()  # the work may ask for the time that is left
-        # a thread that finds no memory ends before it has begun, and `start` waits for it for ever
-        try:
-            mmap(-1, THREAD_BYTES).close()
-        except OSError:
-            raise MemoryError("no memory is left for a thread that reads data") from None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self._outcome.set_result(self._context.run(self._call, self._given_up))
-        except BaseException as error:
-            self._outcome.set_exception(error)
-
-    def result(self) -> Any:
-        """What the call returns or raises; OutOfTime at the deadline."""
-        try:
-            while self.is_alive():
-                self.join(PATIENCE)
-                if self.is_alive():
-                    require_time()
-        except BaseException:
-            self._given_up.set()
-            raise
-        return self._outcome.result()
 
 
 def read_ahead(source: Source, n_blocks: int) -> Generator[tuple[Block, int], None, None]:
