@@ -245,8 +245,6 @@ def make_result(
         predictor=predictor,
         is_soft=is_soft,
         penalty=problem.penalty.name,
-        bytes_read=problem.bytes_read,
-        pass_seconds=problem.pass_seconds,
     )
 
 

@@ -13,8 +13,7 @@ from momentron.solvers.problem import Problem
 from momentron.solvers.schedules import (
     Schedule,
     as_schedule,
-    checked_length,
-    checked_momentum,
+    checked_step,
     paper_momentum,
     sampling_step,
     sampling_steps,
@@ -206,8 +205,10 @@ class Adaptive(Solver):
 
     def step(self, problem: Problem, state: AdaptiveState) -> None:
         t, iterate = state.t, state.iterate
-        theta = checked_length(state.step_size, t) / problem.dual_set.rho
-        beta = checked_momentum(state.beta, t)
+        theta = checked_step(state.step_size, t, most=math.inf) / problem.dual_set.rho
+        beta = float(state.beta(t))
+        if not 0.0 <= beta <= 1.0:  # what was learned must not count for more as it ages
+            raise InputError(f"the momentum β_{t} is {beta}; it must lie in [0, 1]")
         if state.mean is not None:
             state.mean += (t + 1.0) * state.q
         vertex = problem.dual_set.draw(state.q, state.rng, self.batch)

@@ -55,7 +55,7 @@ class MarginProblem(ABC):
 
     Solvers work in units of R, in which the theorems hold; `to_units_of_x` takes a margin back.
     Dual weights are arrays in memory, and records that stand for them where the rows are in blocks:
-    solvers treat both alike, through `gradient`, `mix` and `mass`.
+    solvers treat both alike, through `gradient`, `mix` and `upper`.
 
     Attributes
     ----------
@@ -98,14 +98,9 @@ class MarginProblem(ABC):
     def norm(self, w: np.ndarray) -> float:
         """‖w‖ in the space where the classifier lives, with slack or without."""
 
-    def functional_margin(self, scores: np.ndarray) -> float:
-        """The least −⟨z, w⟩ for the best intercepts, from the scores of an evaluation."""
-        return self.dual_set.margin(scores)
-
+    @abstractmethod
     def margin(self, w: np.ndarray, scores: np.ndarray) -> float:
-        """γ(w) = margin of the scores / ‖w‖, in units of R; γ(0) = 0."""
-        norm = self.norm(w)
-        return self.functional_margin(scores) / norm if norm > 0.0 else 0.0
+        """γ(w): the least −⟨z, w⟩ for the best intercepts, over ‖w‖, in units of R; γ(0) = 0."""
 
     @abstractmethod
     def start(self, given: "Start | None" = None) -> Evaluation:
@@ -143,14 +138,9 @@ class MarginProblem(ABC):
         mix_in_place(a, x, b, y)
         return a
 
-    def mass(self, q: Any) -> float:
-        """The sum of the weights."""
-        return float(q.sum())
-
+    @abstractmethod
     def upper(self, gradient: np.ndarray, q: Any) -> float:
-        """The upper bound ‖Zᵀq‖ over the mass of q, in units of R, for the gradient Zᵀq."""
-        mass = self.mass(q)
-        return self.norm(gradient) / mass if mass > 0.0 else math.inf
+        """The upper bound ‖Zᵀq‖ over the sum of q, in units of R, for the gradient Zᵀq."""
 
     # --- the loss ------------------------------------------------------------------------------
 
@@ -237,10 +227,6 @@ class CertifiedProblem(MarginProblem):
         The least upper bound that rounding lets weights prove, in units of R.
     evaluations : int
         Kernel values computed so far.
-    bytes_read : int
-        From disk or on a cluster.
-    pass_seconds : float
-        Spent in reading them.
     """
 
     longest: float
@@ -248,8 +234,6 @@ class CertifiedProblem(MarginProblem):
     penalty: Penalty = HARD
     is_soft: bool = False
     evaluations: int = 0
-    bytes_read: int = 0
-    pass_seconds: float = 0.0
 
     # --- for the loop --------------------------------------------------------------------------
 

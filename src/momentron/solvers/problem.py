@@ -230,7 +230,10 @@ class Problem(CertifiedProblem):
         return scores - self.penalty.root * more if self.penalty.has_ridge else scores
 
     def margin(self, w: np.ndarray, scores: np.ndarray) -> float:
-        return float(scores[0]) if self.penalty.has_box else super().margin(w, scores)
+        if self.penalty.has_box:
+            return float(scores[0])
+        norm = self.norm(w)
+        return self.dual_set.margin(scores) / norm if norm > 0.0 else 0.0
 
     def start(self, given: Start | None = None) -> Evaluation:
         if given is None:
@@ -286,6 +289,10 @@ class Problem(CertifiedProblem):
     def gradient(self, q: np.ndarray) -> np.ndarray:
         image = self.operator.adjoint(self.labels.mix(q))
         return self.joined(image, -self.penalty.root * q) / self.radius
+
+    def upper(self, gradient: np.ndarray, q: np.ndarray) -> float:
+        mass = float(q.sum())
+        return self.norm(gradient) / mass if mass > 0.0 else math.inf
 
     def dual_norm(self, q: np.ndarray) -> float:
         """‖Zᵀq‖ in the units of the operator, in float64 over the rows where q is not zero."""

@@ -45,32 +45,18 @@ def as_schedule(value: float | Schedule, name: str = "step") -> Schedule:
     return Constant(as_number(name, value, "a number or a function of t"))
 
 
-def checked_step(theta: Schedule, t: int) -> float:
-    """θ_t, which the theory wants in (0, 1]."""
+def checked_step(theta: Schedule, t: int, most: float = 1.0) -> float:
+    """θ_t > 0, which the theory of momentum wants to be at most 1."""
     value = float(theta(t))
-    return _require(0.0 < value <= 1.0, f"the step θ_{t} is", value, "lie in (0, 1]")
-
-
-def checked_length(theta: Schedule, t: int) -> float:
-    """θ_t of a method that takes steps of any length."""
-    value = float(theta(t))
-    return _require(0.0 < value < math.inf, f"the step θ_{t} is", value, "be positive and finite")
-
-
-def checked_momentum(beta: Schedule, t: int) -> float:
-    """β_t, in [0, 1]: what was learned must not count for more as it ages."""
-    value = float(beta(t))
-    return _require(0.0 <= value <= 1.0, f"the momentum β_{t} is", value, "lie in [0, 1]")
+    if not (0.0 < value <= most and value < math.inf):
+        raise InputError(f"the step θ_{t} is {value}; it must be positive and at most {most:g}")
+    return value
 
 
 def require_share(t: int, value: float) -> float:
     """λ_t, in (0, 1]."""
-    return _require(0.0 < value <= 1.0, f"the schedule gives λ_{t} =", value, "lie in (0, 1]")
-
-
-def _require(holds: bool, found: str, value: float, wanted: str) -> float:
-    if not holds:
-        raise InputError(f"{found} {value}; it must {wanted}")
+    if not 0.0 < value <= 1.0:
+        raise InputError(f"the schedule gives λ_{t} = {value}; it must lie in (0, 1]")
     return value
 
 

@@ -210,6 +210,7 @@ def stream_margin(
         result = solved(
             problem, options, stopwatch, callback=callback, reporter=table, checkpoint=file
         )
+    result = replace(result, bytes_read=stream.nbytes, pass_seconds=stream.seconds)
     return stream.numbered(result)
 
 

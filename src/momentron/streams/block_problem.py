@@ -121,21 +121,14 @@ class BlockProblem(CertifiedProblem):
     def passes(self) -> int:
         return self._stream.passes
 
-    @property
-    def bytes_read(self) -> int:  # type: ignore[override]
-        return self._stream.nbytes
-
-    @property
-    def pass_seconds(self) -> float:  # type: ignore[override]
-        return self._stream.seconds
-
     # --- classifiers ---------------------------------------------------------------------------
 
     def norm(self, w: np.ndarray) -> float:
         return float(np.linalg.norm(w))
 
-    def functional_margin(self, scores: np.ndarray) -> float:
-        return self._arcs.margin(scores)
+    def margin(self, w: np.ndarray, scores: np.ndarray) -> float:
+        norm = self.norm(w)
+        return self._arcs.margin(scores) / norm if norm > 0.0 else 0.0
 
     def start(self, given: Any = None) -> Evaluation:
         if given is not None:
@@ -209,8 +202,9 @@ class BlockProblem(CertifiedProblem):
     def mix(self, a: Any, x: float, b: Any, y: float, *, in_place: bool = False) -> BlockWeights:
         return self._evidence.mix(a, x, b, y)
 
-    def mass(self, q: Any) -> float:
-        return self._evidence.require_own(q).mass
+    def upper(self, gradient: np.ndarray, q: Any) -> float:
+        mass = self._evidence.require_own(q).mass
+        return self.norm(gradient) / mass if mass > 0.0 else math.inf
 
     # --- working sets --------------------------------------------------------------------------
 

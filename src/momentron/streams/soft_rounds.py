@@ -123,14 +123,6 @@ class SoftBlockProblem(Problem):
         sample = self.sample
         return self.of_rows(sample.X, sample.codes, self.costs[sample.numbers])
 
-    @property
-    def bytes_read(self) -> int:  # type: ignore[override]
-        return self.operator.stream.nbytes
-
-    @property
-    def pass_seconds(self) -> float:  # type: ignore[override]
-        return self.operator.stream.seconds
-
     def to_arrays(self) -> dict[str, np.ndarray]:
         return self.operator.stream.to_arrays()
 
