@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.arithmetic.clock import Stopwatch
+from momentron.arithmetic.clock import TimeLimit
 from momentron.certificate import Certificate
 from momentron.solvers import as_solver
 from momentron.solvers.loop import Budget, solve
@@ -47,7 +47,7 @@ def record(
             rows.append(asdict(row) | further)
         report(row.iteration / iterations)
 
-    stopwatch, budget = Stopwatch(), Budget(0.0, iterations)
+    limit, budget = TimeLimit(), Budget(0.0, iterations)
     problem = pose()
     problem.certify = claim_nothing  # type: ignore[method-assign]
     outcome = solve(
@@ -56,7 +56,7 @@ def record(
         budget,
         random_state=random_state,
         callback=keep,
-        stopwatch=stopwatch,
+        limit=limit,
     )
     require_end(outcome.status)
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.arithmetic.clock import Stopwatch
+from momentron.arithmetic.clock import TimeLimit
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.threads import one_thread
 from momentron.data.arguments import require_callback
@@ -193,7 +193,7 @@ class Plan:
 
     data: TrainingData | None  # the rows in memory, checked; or else
     blocks: Stream | None  # the rows in blocks, none of which has been read yet
-    stopwatch: Stopwatch  # running since the plan was begun
+    limit: TimeLimit  # the seconds that the fit may take, from the plan on
 
 
 def plan_fit(
@@ -216,7 +216,7 @@ def plan_fit(
     needs_rows : str, optional
         What besides the options needs all the rows at once, as an error names it.
     """
-    stopwatch = Stopwatch()
+    limit = TimeLimit(options.max_time)
     in_blocks = reads_in_blocks(X, options, needs_rows=needs_rows)
     is_column = isinstance(sample_weight, str | Integral) and not isinstance(sample_weight, bool)
     is_path = isinstance(X, str | PathLike)
@@ -234,10 +234,10 @@ def plan_fit(
         refusal = _refusal_of_blocks(options, needs_rows)
         if refusal is not None:
             raise InputError(refusal)
-        return Plan(None, as_stream(X, y, options.block_size, sample_weight), stopwatch)
+        return Plan(None, as_stream(X, y, options.block_size, sample_weight), limit)
     is_finite = options.kernel is not None
     data = TrainingData.from_arrays(X, y, sample_weight, is_finite=is_finite)
-    return Plan(data, None, stopwatch)
+    return Plan(data, None, limit)
 
 
 def reads_in_blocks(X: Any, options: FitOptions, *, needs_rows: str | None = None) -> bool:
@@ -312,7 +312,6 @@ def fit_path(
     class against the rest where there are more than two; `initial` has a start for each fit.
     """
     require_callback(callback)
-    watch = plan.stopwatch
     with one_thread(), standard_arithmetic():
         if plan.data is None:
             assert plan.blocks is not None
@@ -320,17 +319,17 @@ def fit_path(
                 raise InputError(
                     "several fits, and starts for them, need the data in memory: load them"
                 )
-            result = stream_margin(plan.blocks, options, watch, callback)
+            result = stream_margin(plan.blocks, options, plan.limit, callback)
             return [Fits([Fit(result)], result.classes)]
         rows = FitRows.of(plan.data, options)
         is_split = is_split and rows.data.classes.size > 2
         if is_split or len(Cs) > 1:
             return fits_along(
-                rows, options, Cs, watch, callback, is_split=is_split, initial=initial
+                rows, options, Cs, plan.limit, callback, is_split=is_split, initial=initial
             )
         start = None if initial is None else initial[0]
         options = options if Cs[0] == options.C else replace(options, C=Cs[0])
-        return [Fits([fit_rows(rows, options, watch, callback, start)], rows.data.classes)]
+        return [Fits([fit_rows(rows, options, plan.limit, callback, start)], rows.data.classes)]
 
 
 def fit(plan: Plan, options: FitOptions, **more: Any) -> Fits:

@@ -20,6 +20,10 @@ T = TypeVar("T")
 PATIENCE = 0.1  # seconds between two looks at the clock
 THREAD_BYTES = 160 * 2**20  # what a new thread may take: a stack, and an arena of the C library
 
+LAST_SECONDS = 0.6  # in which the last certificate must be there, after Ctrl-C or `max_time`
+LAST_SHARE = 0.06  # or this share of `max_time`, if that is longer
+NO_TIME = 1e-9  # seconds: what is left where the time is over
+
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
@@ -102,29 +106,66 @@ class Work(threading.Thread):
         return self._outcome.result()
 
 
-class Stopwatch:
-    """Seconds of work: what the user's own code spends is not counted."""
+class TimeLimit:
+    """The seconds that a call may take: made where the call begins, and passed down.
 
-    def __init__(self) -> None:
+    What the user's own code spends is not counted.
+
+    Parameters
+    ----------
+    max_time : float
+    patience : float
+        What the last certificate and the choice of a classifier may take beyond `max_time`, or
+        after Ctrl-C; or a small share of `max_time`, if that is longer.
+    whole : TimeLimit, optional
+        The limit of which this one is a share.
+    """
+
+    def __init__(
+        self,
+        max_time: float = math.inf,
+        patience: float = LAST_SECONDS,
+        whole: "TimeLimit | None" = None,
+    ) -> None:
+        self.max_time, self.patience, self._whole = max_time, patience, whole
         self._start = time.perf_counter()
         self._excluded = 0.0
         self.before = 0.0  # what earlier runs of the same solve took
 
+    @property
+    def grace(self) -> float:
+        """What may be spent beyond `max_time`."""
+        is_finite = self.max_time < math.inf
+        return max(self.patience, LAST_SHARE * self.max_time) if is_finite else self.patience
+
     def seconds(self) -> float:
-        """Seconds of this run, by which its budget is measured."""
+        """Seconds of this run."""
         return time.perf_counter() - self._start - self._excluded
 
     def total(self) -> float:
         """Seconds of all runs, if a checkpoint was read."""
         return self.before + self.seconds()
 
-    def deadline(self, seconds: float) -> float:
-        """When this run will have lasted this many seconds, on the clock of `time.perf_counter`."""
-        return time.perf_counter() + seconds - self.seconds()
+    def left(self) -> float:
+        """Seconds until `max_time` is over."""
+        return self.max_time - self.seconds()
 
-    def leave_out(self, other: "Stopwatch") -> None:
-        """Leave out what another one left out, which ran for a part of this one's time."""
-        self._excluded += other._excluded
+    def moment(self, share: float = 1.0) -> float:
+        """When this share of `max_time` is over, on the clock of `time.perf_counter`."""
+        return self._start + self._excluded + share * self.max_time
+
+    def closing(self, *, is_interrupted: bool) -> float:
+        """When the result must be there if work ends now, on the same clock."""
+        soon = time.perf_counter() + self.patience
+        return soon if is_interrupted else max(soon, self.moment() + self.grace)
+
+    def share(self, left: int, parts: int) -> "TimeLimit":
+        """The limit of the next part of the work, of which this many are left.
+
+        Each part has an equal share of the time that is left when its turn comes, and of what may
+        be spent beyond it: all of them together take no longer than one would.
+        """
+        return TimeLimit(max(self.left(), NO_TIME) / left, self.grace / parts, self)
 
     def exclude(self, function: Callable[[T], Any] | None, argument: T) -> Any:
         """Call function(argument) off the clock: the deadline in force moves with it."""
@@ -135,5 +176,8 @@ class Stopwatch:
             return function(argument)
         finally:
             elapsed = time.perf_counter() - begin
-            self._excluded += elapsed
+            limit: TimeLimit | None = self
+            while limit is not None:
+                limit._excluded += elapsed
+                limit = limit._whole
             _deadline.set(_deadline.get() + elapsed)

@@ -25,14 +25,13 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
 from momentron.api import Plan, fit, fit_path, plan_fit
-from momentron.arithmetic.clock import Stopwatch
+from momentron.arithmetic.clock import TimeLimit
 from momentron.data.arguments import as_flag
 from momentron.estimators.kernel_classifier import KernelMargin
 from momentron.estimators.linear_classifier import LinearMargin
 from momentron.estimators.shared import MarginClassifier, all_or_nothing, warn_of
 from momentron.fitting.options import FitOptions, as_grid
 from momentron.rows.validation import TrainingData
-from momentron.solvers.loop import Budget
 from momentron.solvers.solver import BudgetWarning
 from momentron.status import Status
 
@@ -62,19 +61,17 @@ class CrossValidated(MarginClassifier):
         """
         _raise_for_params(params, self, "fit")
         with all_or_nothing(self):
-            plan, budget = self._choose(X, y, sample_weight, params)
+            plan = self._choose(X, y, sample_weight, params)
             if not self.refit:
                 return self
-            rest = replace(self._options(), C=self.C_, budget=budget)
-            found = fit(replace(plan, stopwatch=Stopwatch()), rest, is_split=self._is_split)
+            rest = replace(self._options(), C=self.C_)
+            found = fit(plan, rest, is_split=self._is_split)
             self._take(plan.data, found)
         warn_of(found, rescale=self._rescale)
         return self
 
-    def _choose(
-        self, X: Any, y: Any, sample_weight: Any, params: Mapping[str, Any]
-    ) -> tuple[Plan, Budget]:
-        """Choose C; returns the rows, and what is left of the budget for a fit to all of them."""
+    def _choose(self, X: Any, y: Any, sample_weight: Any, params: Mapping[str, Any]) -> Plan:
+        """Choose C; returns the rows, with what is left of the time for a fit to all of them."""
         options, is_refitted = self._options(), as_flag("refit", self.refit)
         plan = self._plan(X, y, sample_weight, options)
         data = plan.data
@@ -85,10 +82,12 @@ class CrossValidated(MarginClassifier):
         routed = self._routed(data.sample_weight, params)
         splitter = check_cv(self.cv, data.y, classifier=True)
         folds = list(splitter.split(data.X, data.y, **routed.splitter.split))
-        budget, parts = options.budget, len(folds) + is_refitted
-        own = replace(options, budget=budget.share(plan.stopwatch.seconds(), parts, parts))
+        parts = len(folds) + is_refitted
+        share = plan.limit.share(parts, parts)
+        own = share.max_time, share.patience
         scored = Parallel(n_jobs=self.n_jobs, prefer="processes")(
-            delayed(clone(self)._scores)(data, *fold, own, routed.scorer.score) for fold in folds
+            delayed(clone(self)._scores)(data, *fold, own, options, routed.scorer.score)
+            for fold in folds
         )
         self.scores_ = np.array([scores for scores, _ in scored])
         n_short = sum(n_short for _, n_short in scored)
@@ -104,7 +103,7 @@ class CrossValidated(MarginClassifier):
             raise ValueError("every C has a score of NaN; choose another scoring or other folds")
         best = int(np.nanargmax(means))
         self.C_, self.best_score_ = float(self.Cs_[best]), float(means[best])
-        return plan, budget.share(plan.stopwatch.seconds(), 1, parts)
+        return replace(plan, limit=plan.limit.share(1, parts))
 
     def _plan(self, X: Any, y: Any, sample_weight: Any, options: FitOptions) -> Plan:
         """The rows and labels, in memory."""
@@ -116,6 +115,7 @@ class CrossValidated(MarginClassifier):
         data: TrainingData,
         train: np.ndarray,
         test: np.ndarray,
+        seconds: tuple[float, float],
         options: FitOptions,
         params: Mapping[str, Any],
     ) -> tuple[list[float], int]:
@@ -123,7 +123,7 @@ class CrossValidated(MarginClassifier):
         X = data.X.tocsr() if sp.issparse(data.X) else data.X
         weights = None if data.sample_weight is None else data.sample_weight[train]
         rows, labels = _safe_split(self, X, data.y, train)
-        plan = self._plan(rows, labels, weights, options)
+        plan = replace(self._plan(rows, labels, weights, options), limit=TimeLimit(*seconds))
         held_out = _safe_split(self, X, data.y, test, train)
         params = _check_method_params(X, params, indices=test)
         scores, n_short = [], 0

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from momentron.arithmetic.clock import OutOfTime, Stopwatch, until
+from momentron.arithmetic.clock import OutOfTime, TimeLimit, until
 from momentron.certificate import classifier_bounds
 from momentron.data.models import as_coef
 from momentron.errors import InputError, short
@@ -59,7 +59,7 @@ class FitRows(NamedTuple):
         kernel = choice.resolve(data.X, data.sample_weight)
         return cls(data, choice.operator(data.X, kernel), kernel)
 
-    def for_many(self, options: FitOptions, stopwatch: Stopwatch) -> "FitRows":
+    def for_many(self, options: FitOptions, limit: TimeLimit) -> "FitRows":
         """The same for several fits: Gram matrix or kernel values kept where there is room.
 
         Kernel values take half of the time at most: without them fits compute those they need.
@@ -74,7 +74,7 @@ class FitRows(NamedTuple):
         if 8 * n * n > kernel.cache_bytes:  # together the fits need most of them
             return self
         try:
-            with until(stopwatch.deadline(0.5 * options.budget.max_time)):
+            with until(limit.moment(0.5)):
                 return self._replace(operator=kernel.some(np.arange(n)))
         except OutOfTime:
             return self
@@ -171,7 +171,7 @@ class Fits(NamedTuple):
 def fit_rows(
     rows: FitRows,
     options: FitOptions,
-    stopwatch: Stopwatch,
+    limit: TimeLimit,
     callback: Callback | None = None,
     initial: Any = None,
 ) -> Fit:
@@ -183,7 +183,7 @@ def fit_rows(
     start = None if initial is None else make_start(problem, initial, options.solver, rows)
     with TableReporter() if options.verbose else nullcontext() as table:
         told = {"callback": callback, "reporter": table, "checkpoint": file}
-        result = solved(problem, options, stopwatch, start=start, **told)
+        result = solved(problem, options, limit, start=start, **told)
     return Fit(rows.numbered(result), rows, problem)
 
 
@@ -191,7 +191,7 @@ def fit_rows(
 
 
 def solved(
-    problem: CertifiedProblem, options: FitOptions, stopwatch: Stopwatch, **more: Any
+    problem: CertifiedProblem, options: FitOptions, limit: TimeLimit, **more: Any
 ) -> MarginResult:
     """Solve a problem as the options say; `more` are arguments of `solve`."""
     outcome = solve(
@@ -200,7 +200,7 @@ def solved(
         options.budget,
         random_state=options.random_state,
         record_every=options.record_every,
-        stopwatch=stopwatch,
+        limit=limit,
         **more,
     )
     return make_result(problem, options.solver, outcome)

@@ -88,7 +88,8 @@ class FitOptions:
     fit_intercept: bool
     C: float
     loss: Loss
-    budget: Budget  # the tolerance, the iterations, the seconds and the memory
+    budget: Budget  # the tolerance, the iterations and the memory
+    max_time: float = math.inf
     max_memory: int | None = None  # as it was named
     penalty: str = PENALTIES[0]  # what slack costs, where C is finite
     class_weight: Any = None
@@ -108,7 +109,7 @@ class FitOptions:
                 f"loss={loss.name!r} has no meaning for method={solver.name!r}; leave it out, or "
                 "choose a method that follows a loss, such as 'momentum'"
             )
-        budget = _budget(solver, asked)
+        budget, max_time = _budget(solver, asked), _checked_time(asked.max_time)
         if asked.class_weight is not None:
             require_class_weight(asked.class_weight)
         require_verbose(asked.verbose)
@@ -122,6 +123,7 @@ class FitOptions:
             penalty=_checked_penalty(asked.penalty, solver),
             class_weight=asked.class_weight,
             budget=budget,
+            max_time=max_time,
             max_memory=None if asked.max_memory is None else budget.max_memory,
             random_state=asked.random_state,
             verbose=int(asked.verbose),
@@ -202,22 +204,25 @@ def checked_C(C: Any) -> float:
 
 def _budget(solver: Solver, asked: FitParameters) -> Budget:
     """The budgets, with the method's own default for the iterations."""
-    tol, max_iter = asked.tol, asked.max_iter
-    max_time, max_memory = asked.max_time, asked.max_memory
+    tol, max_iter, max_memory = asked.tol, asked.max_iter, asked.max_memory
     if not 0.0 <= as_number("tol", tol, "a number in [0, 1)") < 1.0:
         raise InputError(f"tol={short(tol)} must be a number in [0, 1)")
     steps = solver.default_max_iter if max_iter is None else as_count("max_iter", max_iter)
-    wanted = "a positive number of seconds, or None"
-    seconds = math.inf if max_time is None else as_number("max_time", max_time, wanted)
-    if not seconds > 0.0:
-        raise InputError(f"max_time={short(max_time)} must be {wanted}")
     memory = None if max_memory is None else parse_size(max_memory, "max_memory")
     if memory is not None and not solver.uses_working_sets:
         raise InputError(
             f"max_memory={short(max_memory)} has no meaning for method={solver.name!r}, which "
             "needs only a few vectors; leave it out"
         )
-    return Budget(float(tol), steps, seconds, memory or int(min(MOST_MEMORY, machine_memory() / 4)))
+    return Budget(float(tol), steps, memory or int(min(MOST_MEMORY, machine_memory() / 4)))
+
+
+def _checked_time(max_time: Any) -> float:
+    wanted = "a positive number of seconds, or None"
+    seconds = math.inf if max_time is None else as_number("max_time", max_time, wanted)
+    if not seconds > 0.0:
+        raise InputError(f"max_time={short(max_time)} must be {wanted}")
+    return seconds
 
 
 def as_grid(Cs: Any) -> list[float]:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from momentron.arithmetic.clock import Stopwatch
+from momentron.arithmetic.clock import NO_TIME, TimeLimit
 from momentron.fitting.fallback import OPEN, Choice, Classifier, fallback
 from momentron.fitting.fits import Fit, FitRows, Fits, fit_rows, make_result
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
-from momentron.solvers.loop import NO_TIME, Callback, Run, without_time
+from momentron.solvers.loop import Callback, Run, without_time
 from momentron.solvers.margin_problem import SparseDual
 from momentron.solvers.problem import Problem
 from momentron.status import Predictor, Status
@@ -24,7 +24,7 @@ def fits_along(
     rows: FitRows,
     options: FitOptions,
     Cs: Sequence[float],
-    stopwatch: Stopwatch,
+    limit: TimeLimit,
     callback: Callback | None,
     *,
     is_split: bool,
@@ -36,9 +36,9 @@ def fits_along(
     for all fits together.
     """
     classes = rows.data.classes
-    rows = rows.for_many(options, stopwatch)
+    rows = rows.for_many(options, limit)
     parts = [rows.against_rest(c) for c in range(classes.size)] if is_split else [rows]
-    series = _Series(rows, options, len(Cs) * len(parts), stopwatch, callback)
+    series = _Series(rows, len(Cs) * len(parts), limit, callback)
     found: list[Fits] = []
     for C in Cs:
         fits = []
@@ -61,17 +61,10 @@ class _Series:
     """
 
     def __init__(
-        self,
-        rows: FitRows,
-        options: FitOptions,
-        n_fits: int,
-        stopwatch: Stopwatch,
-        callback: Callback | None,
+        self, rows: FitRows, n_fits: int, limit: TimeLimit, callback: Callback | None
     ) -> None:
-        # the other half of what may be spent beyond max_time is for the fallback
-        self._budget = replace(options.budget, patience=0.5 * options.budget.grace)
         self._n_fits = self._n_left = n_fits
-        self._rows, self._stopwatch, self._callback = rows, stopwatch, callback
+        self._rows, self._limit, self._callback = rows, limit, callback
         self._ending: Status | None = None
         self._shared: Classifier | None = None
 
@@ -79,10 +72,11 @@ class _Series:
         self, rows: FitRows, c: int, options: FitOptions, start: Any, last: MarginResult | None
     ) -> Fit:
         """The next fit, of class c where they are several; `last` is the result for the last C."""
-        is_split, seconds = rows is not self._rows, self._stopwatch.seconds()
-        if self._ending is None and seconds >= self._budget.max_time:
+        is_split = rows is not self._rows
+        if self._ending is None and self._limit.left() <= 0.0:
             self._ending = Status.TIME_BUDGET
-        budget = self._budget.share(seconds, self._n_left, self._n_fits)
+        # half of what may be spent beyond max_time is for the fallback
+        own = self._limit.share(self._n_left, 2 * self._n_fits)
         self._n_left -= 1
         if self._ending is not None:
             if is_split:
@@ -93,11 +87,8 @@ class _Series:
                 predictor = Predictor.BEST_SO_FAR if is_margin else last.predictor
                 known = Choice(last.coef, last.intercept, last.margin, predictor)
                 return without_solve(rows, options, self._ending, known)
-            budget = replace(budget, max_time=NO_TIME)
-        own = Stopwatch()
-        mine = replace(options, budget=budget)
-        fit = fit_rows(rows, mine, own, self._callback, start)
-        self._stopwatch.leave_out(own)
+            own.max_time = NO_TIME
+        fit = fit_rows(rows, options, own, self._callback, start)
         result = fit.result
         if result.status is Status.INTERRUPTED:
             self._ending = Status.INTERRUPTED
@@ -111,7 +102,7 @@ class _Series:
     def _choice_of(self, c: int, problem: Problem) -> Choice:
         """The classifier that a class has of one regression for all, which any problem poses."""
         if self._shared is None:
-            seconds, left = self._budget.grace, self._budget.max_time - self._stopwatch.seconds()
+            seconds, left = 0.5 * self._limit.grace, self._limit.left()
             if self._ending is None and left < math.inf:
                 seconds = max(seconds, FALLBACK_SHARE * left)
             self._shared = fallback(problem, seconds=seconds, codes=self._rows.data.codes)

@@ -4,12 +4,12 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from momentron.arithmetic.clock import OutOfTime, Stopwatch, until
+from momentron.arithmetic.clock import OutOfTime, TimeLimit, until
 from momentron.arithmetic.rounding import up
 from momentron.certificate import Certificate, admitted, relative_gap
 from momentron.errors import SolverError
@@ -26,42 +26,19 @@ Reporter = Callable[[Row], None]
 BUDGETS = (Status.TIME_BUDGET, Status.ITERATION_BUDGET)
 ENDINGS = (None, Status.STALLED, Status.NO_ROOM, *BUDGETS)
 LARGEST_ROUNDING = 1e-4  # or tol, of the longest row: above it nothing is called not separable
-PATIENCE = 0.6  # seconds in which the last certificate must be there, after Ctrl-C or the budget
-PATIENCE_SHARE = 0.06  # or this share of the budget, if that is longer
-NO_TIME = 1e-9  # seconds: what is left where the time is over
 CLOSING = 0.05  # seconds before the deadline in which every step is saved
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What a solve may spend. `tol` bounds the certified relative gap.
+    """What a solve may spend besides time. `tol` bounds the certified relative gap.
 
     `max_memory` is in bytes, besides X and the memory for kernel values; None: the default.
-    `patience` is what the last certificate and the choice of a classifier may take beyond
-    `max_time`, or after Ctrl-C; or a small share of `max_time`, if that is longer.
     """
 
     tol: float = 1e-6
     max_iter: int = 10_000
-    max_time: float = math.inf
     max_memory: int | None = None
-    patience: float = PATIENCE
-
-    @property
-    def grace(self) -> float:
-        """What may be spent beyond `max_time`."""
-        if self.max_time == math.inf:
-            return self.patience
-        return max(self.patience, PATIENCE_SHARE * self.max_time)
-
-    def share(self, spent: float, left: int, parts: int) -> "Budget":
-        """The budget of the next part of the work, of which this many are left.
-
-        Each part has an equal share of the time that is left when its turn comes, and of what may
-        be spent beyond it: all of them together take no longer than one would.
-        """
-        seconds = max(self.max_time - spent, NO_TIME)
-        return replace(self, max_time=seconds / left, patience=self.grace / parts)
 
 
 class Certified(NamedTuple):
@@ -106,8 +83,8 @@ class Run:
         Sees every row, for printing.
     checkpoint : Checkpoint, optional
         Read before the first step, if its file exists, and written after some of them.
-    stopwatch : Stopwatch, optional
-        One that has been running already.
+    limit : TimeLimit, optional
+        The seconds that it may take, some of which may have passed; None: no limit.
     record_every : int
         Which iterations the trace keeps.
 
@@ -133,12 +110,12 @@ class Run:
     callback: Callback | None = None
     reporter: Reporter | None = None
     checkpoint: Checkpoint | None = None
-    stopwatch: Stopwatch | None = None
+    limit: TimeLimit | None = None
     record_every: int = 1
 
     def __post_init__(self) -> None:
         problem = self.problem
-        self.clock = self.stopwatch or Stopwatch()
+        self.clock = self.limit or TimeLimit()
         self.seen = problem.for_solver()
         self.state: Any = None
         self.trace = Trace(self.record_every)
@@ -154,8 +131,8 @@ class Run:
 
     def complete(self) -> None:
         """Run to the end, and certify the pair of the result."""
-        problem, budget, clock = self.problem, self.budget, self.clock
-        deadline = clock.deadline(budget.max_time) - problem.closing_seconds()
+        problem, clock = self.problem, self.clock
+        deadline = clock.moment() - problem.closing_seconds()
         try:
             with until(deadline):
                 self.status = self._iterate(deadline)
@@ -165,9 +142,7 @@ class Run:
             self.status = Status.TIME_BUDGET
         if self.status in (Status.INTERRUPTED, Status.TIME_BUDGET):
             problem.close()
-        self.closing = time.perf_counter() + budget.patience
-        if self.status is not Status.INTERRUPTED:
-            self.closing = max(self.closing, clock.deadline(budget.max_time + budget.grace))
+        self.closing = clock.closing(is_interrupted=self.status is Status.INTERRUPTED)
         with suppress(KeyboardInterrupt, OutOfTime), until(self.closing):
             self._close()
         # where there was no time for the best pair, it is the one certified last
@@ -213,7 +188,7 @@ class Run:
     def _exhausted(self) -> Status | None:
         if self.trace.n_iter >= self.budget.max_iter:
             return Status.ITERATION_BUDGET
-        return Status.TIME_BUDGET if self.clock.seconds() >= self.budget.max_time else None
+        return Status.TIME_BUDGET if self.clock.left() <= 0.0 else None
 
     # --- what is proposed ----------------------------------------------------------------------
 

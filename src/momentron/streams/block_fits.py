@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.arithmetic.clock import OutOfTime, Stopwatch, until
+from momentron.arithmetic.clock import OutOfTime, TimeLimit, until
 from momentron.data.arguments import parse_size
 from momentron.data.files import FeatureColumns
 from momentron.data.files._common import require_file
@@ -172,10 +172,10 @@ class BlockData:
 
 
 def stream_margin(
-    stream: Stream, options: FitOptions, stopwatch: Stopwatch, callback: Callback | None = None
+    stream: Stream, options: FitOptions, limit: TimeLimit, callback: Callback | None = None
 ) -> MarginResult:
     """Maximise the margin over a stream; what `max_margin` calls for data in blocks."""
-    solver, budget = options.solver, options.budget
+    solver = options.solver
     memory = SET_SHARE * (options.block_size or BLOCK_BYTES)
     file, is_soft = None, math.isfinite(options.C)
     if options.checkpoint is not None:
@@ -194,22 +194,20 @@ def stream_margin(
             }
         file = Checkpoint(options.checkpoint, identity)
     with (
-        until(stopwatch.deadline(budget.max_time)),
+        until(limit.moment()),
         TableReporter(activity=stream.activity) if options.verbose else nullcontext() as table,
     ):
         try:
             problem = open_problem(stream, options, memory, file)
         except OutOfTime:
             raise InputError(
-                f"max_time={budget.max_time:g} expired after {stream.share:.0%} of the first pass "
+                f"max_time={limit.max_time:g} expired after {stream.share:.0%} of the first pass "
                 "over the data, without which nothing is known: allow more time"
             ) from None
         if solver.uses_working_sets:
             rounds = SoftRounds if is_soft else WorkingSetRounds
             options = replace(options, solver=rounds(solver))
-        result = solved(
-            problem, options, stopwatch, callback=callback, reporter=table, checkpoint=file
-        )
+        result = solved(problem, options, limit, callback=callback, reporter=table, checkpoint=file)
     result = replace(result, bytes_read=stream.nbytes, pass_seconds=stream.seconds)
     return stream.numbered(result)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from momentron.arithmetic.clock import require_time, time_left
+from momentron.arithmetic.clock import TimeLimit, require_time, time_left
 from momentron.solvers.checkpoint import taken, unusable
 from momentron.solvers.loop import Budget, Run, solve
 from momentron.solvers.problem import Problem
@@ -83,8 +83,8 @@ class Rounds(Solver):
     def solved(self, problem: Problem, asked: float, start: Start | None = None) -> Run:
         """A working set, solved to a gap within the time that is left."""
         require_time()
-        budget = Budget(asked, self.method.default_max_iter, time_left())
-        outcome = solve(problem, self.method, budget, start=start)
+        budget, limit = Budget(asked, self.method.default_max_iter), TimeLimit(time_left())
+        outcome = solve(problem, self.method, budget, start=start, limit=limit)
         if outcome.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return outcome
