@@ -30,7 +30,7 @@ from momentron.rows.weights import weighed
 from momentron.solvers import Solver, Start
 from momentron.solvers.checkpoint import Checkpoint
 from momentron.solvers.loop import Callback, Run, solve
-from momentron.solvers.margin_problem import CertifiedProblem, SparseDual
+from momentron.solvers.margin_problem import SparseDual
 from momentron.solvers.problem import Problem
 from momentron.status import Predictor, Status
 from momentron.views.progress import TableReporter
@@ -190,9 +190,7 @@ def fit_rows(
 # --- what users get of it ------------------------------------------------------------------------
 
 
-def solved(
-    problem: CertifiedProblem, options: FitOptions, limit: TimeLimit, **more: Any
-) -> MarginResult:
+def solved(problem: Problem, options: FitOptions, limit: TimeLimit, **more: Any) -> MarginResult:
     """Solve a problem as the options say; `more` are arguments of `solve`."""
     outcome = solve(
         problem,
@@ -207,7 +205,7 @@ def solved(
 
 
 def make_result(
-    problem: CertifiedProblem,
+    problem: Problem,
     solver: Solver,
     outcome: Run,
     chosen: Choice | None = None,
@@ -248,7 +246,7 @@ def make_result(
     )
 
 
-def choose_classifier(problem: CertifiedProblem, outcome: Run) -> Choice:
+def choose_classifier(problem: Problem, outcome: Run) -> Choice:
     """The classifier of a result; what takes time ends when the outcome says that it must."""
     margin = outcome.certificate.margin
     if problem.is_soft:
@@ -267,7 +265,7 @@ def choose_classifier(problem: CertifiedProblem, outcome: Run) -> Choice:
     return _at_unit_length(problem, w, margin)
 
 
-def _at_unit_length(problem: CertifiedProblem, w: np.ndarray, margin: float) -> Choice:
+def _at_unit_length(problem: Problem, w: np.ndarray, margin: float) -> Choice:
     """w at unit length, and the best intercepts for it."""
     coef, intercept, loss = problem.classifier(w)
     margin -= loss

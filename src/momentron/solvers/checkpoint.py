@@ -38,7 +38,7 @@ from momentron.data.safefiles import (
 from momentron.errors import InputError, SolverError, WriteWarning, one_line, short
 from momentron.rows.operator import row_blocks
 from momentron.rows.validation import TrainingData
-from momentron.solvers.margin_problem import CertifiedProblem
+from momentron.solvers.problem import Problem
 from momentron.views.trace import Row, Trace
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def _parts_of(state: Any) -> dict[str, Any]:
     return state.to_arrays() if hasattr(state, "to_arrays") else {"t": state.t} | vars(state)
 
 
-def state_arrays(problem: CertifiedProblem, state: Any, prefix: str = "state.") -> Arrays:
+def state_arrays(problem: Problem, state: Any, prefix: str = "state.") -> Arrays:
     """A solver's state as arrays; an error where some part of it is neither numbers nor weights."""
     arrays: Arrays = {}
     for name, value in _parts_of(state).items():
@@ -225,9 +225,7 @@ def state_arrays(problem: CertifiedProblem, state: Any, prefix: str = "state.") 
     return arrays
 
 
-def restore_state(
-    problem: CertifiedProblem, state: Any, arrays: Arrays, prefix: str = "state."
-) -> None:
+def restore_state(problem: Problem, state: Any, arrays: Arrays, prefix: str = "state.") -> None:
     """Set a fresh state to what `state_arrays` gave."""
     found: dict[str, Any] = {}
     for name, fresh in _parts_of(state).items():

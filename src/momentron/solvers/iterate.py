@@ -8,7 +8,7 @@ import numpy as np
 
 from momentron.certificate import read_only
 from momentron.data.models import as_coef
-from momentron.solvers.margin_problem import CertifiedProblem
+from momentron.solvers.problem import Problem
 from momentron.solvers.solver import Primal
 from momentron.views.trace import Row
 
@@ -37,13 +37,11 @@ class Iterate(Row):
         least over the intercepts. NaN for the perceptrons on data in blocks, which never sum it.
     """
 
-    _problem: CertifiedProblem
+    _problem: Problem
     _primal: Primal
     _references: References
 
-    def __init__(
-        self, row: Row, problem: CertifiedProblem, primal: Primal, references: References
-    ) -> None:
+    def __init__(self, row: Row, problem: Problem, primal: Primal, references: References) -> None:
         own = {"_problem": problem, "_primal": primal, "_references": references}
         self.__dict__.update(vars(row), **own)
 
@@ -71,7 +69,7 @@ class Iterate(Row):
             shape = problem.shown(problem.zeros()).shape
             coef = as_coef(getattr(reference, "coef", reference), shape, "reference")
             known[:] = [(reference, problem.from_coef(coef))]
-        w = problem.without_slack(self._primal.w)
+        w = problem.parts(self._primal.w)[0]
         return angle_between(w, known[0][1], problem.norm)
 
 

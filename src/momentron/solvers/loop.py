@@ -15,7 +15,7 @@ from momentron.certificate import Certificate, admitted, relative_gap
 from momentron.errors import SolverError
 from momentron.solvers.checkpoint import Checkpoint
 from momentron.solvers.iterate import Iterate, References
-from momentron.solvers.margin_problem import CertifiedProblem
+from momentron.solvers.problem import Problem
 from momentron.solvers.solver import Candidates, RunOptions, Solver, Start
 from momentron.status import Status
 from momentron.views.trace import Row, Trace
@@ -49,7 +49,7 @@ class Certified(NamedTuple):
     certificate: Certificate
 
 
-def solve(problem: CertifiedProblem, solver: Solver, budget: Budget, **options: Any) -> "Run":
+def solve(problem: Problem, solver: Solver, budget: Budget, **options: Any) -> "Run":
     """Run a method until its certified gap is within the tolerance, or a budget ends.
 
     The options are those of `Run`. Ctrl-C ends the run with what it has.
@@ -102,7 +102,7 @@ class Run:
         What it took.
     """
 
-    problem: CertifiedProblem
+    problem: Problem
     solver: Solver
     budget: Budget
     start: Start | None = None
@@ -307,7 +307,7 @@ class Run:
             self._certificate(sharp=True)
 
 
-def without_time(problem: CertifiedProblem) -> Certificate:
+def without_time(problem: Problem) -> Certificate:
     """What is known without a pass: weights give no vector longer than the longest row of Z."""
     if problem.penalty.has_box:  # of whose 1/√(2D) nothing is known
         return Certificate.from_bounds(-math.inf, math.inf)

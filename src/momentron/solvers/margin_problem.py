@@ -1,28 +1,20 @@
-"""What a solver sees of a problem, wherever its rows are: in memory, on disk or on a cluster.
+"""What a solver sees of a problem, wherever its rows are: in memory, on disk or on a cluster."""
 
-And what the loop, the certificate and the result ask of it besides.
-"""
-
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from momentron.certificate import Certificate, admitted
 from momentron.dual.combination import mix_in_place
 from momentron.dual.dualsets import DualSet
-from momentron.dual.penalty import HARD, Penalty
-from momentron.errors import SolverError
 
 if TYPE_CHECKING:
     from momentron.solvers.solver import Start
 
 COLD = np.empty(0)  # no nearby evaluation to start from
 
-__all__ = ["CertifiedProblem", "Evaluation", "MarginProblem", "SparseDual"]
+__all__ = ["Evaluation", "MarginProblem", "SparseDual"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +146,11 @@ class MarginProblem(ABC):
 
     def potential(self, scores: np.ndarray) -> float:
         """ψ from the scores of an evaluation; NaN in blocks, where the scores do not tell."""
-        return math.nan
+        return self.dual_set.link(scores)[1]
 
     def shortfall(self, old: Evaluation, new: Evaluation, theta: float) -> float:
         """What a step lacks of the inequality behind the theorems; see `DualSet.shortfall`."""
-        return 0.0
+        return self.dual_set.shortfall(old, new, theta)
 
     # --- units ---------------------------------------------------------------------------------
 
@@ -211,135 +203,3 @@ class SparseDual:
         total = np.zeros((rows.size, *weights.shape[1:]))
         np.add.at(total, place, weights)
         return SparseDual(rows, codes[first], total)
-
-
-class CertifiedProblem(MarginProblem):
-    """A problem that certifies what solvers propose.
-
-    Attributes
-    ----------
-    longest : float
-        max‖z‖, rounded up, in the units of the rows: no weights give a longer Zᵀq.
-    penalty : Penalty
-    is_soft : bool
-        Whether C is finite.
-    resolution : float
-        The least upper bound that rounding lets weights prove, in units of R.
-    evaluations : int
-        Kernel values computed so far.
-    """
-
-    longest: float
-    resolution: float
-    penalty: Penalty = HARD
-    is_soft: bool = False
-    evaluations: int = 0
-
-    # --- for the loop --------------------------------------------------------------------------
-
-    @abstractmethod
-    def for_solver(self, *, tight: bool = False) -> "CertifiedProblem":
-        """The problem as solvers see it: with counts of its own, and arrays that are read-only.
-
-        Tight, it is in units of `tight_radius`: shorter rows mean longer steps.
-        """
-
-    @property
-    @abstractmethod
-    def tight_radius(self) -> float:
-        """The smallest R for which the theorems hold, max‖z‖, with intercepts seen from the mean.
-
-        Zᵀq is then the same for X and for X less any point, since the classes' weights cancel.
-        """
-
-    @property
-    @abstractmethod
-    def some_row_length(self) -> float:
-        """A length in units of R that some row of Z surely has."""
-
-    def closing_seconds(self) -> float:
-        """Roughly what the last certificate and the classifier take.
-
-        Nothing in blocks, where passes have shown all that is needed.
-        """
-        return 0.0
-
-    @property
-    @abstractmethod
-    def passes(self) -> int:
-        """Passes over the data so far."""
-
-    def even_weights(self) -> Any:
-        """The same weight for every constraint; none in blocks, where nobody summed the rows."""
-        return self.no_weights()
-
-    def admitted_weights(self, q: Any) -> Any:
-        """Proposed weights in a form that no solver can change any more."""
-        return admitted(q, (self.size,), "q")
-
-    def admitted_pair(self, w: Any, q: Any) -> tuple[np.ndarray, Any]:
-        """Both, as a pair with more digits than float64 has."""
-        return admitted(w, self.w_shape, "w"), self.admitted_weights(q)
-
-    @abstractmethod
-    def certify(self, w: np.ndarray, q: Any, *, sharp: bool = False) -> Certificate:
-        """The interval that an admitted pair proves."""
-
-    def close(self) -> None:
-        """No pass over data on disk from now on; what is in memory may be read."""
-
-    # --- for callbacks -------------------------------------------------------------------------
-
-    def shown(self, w: np.ndarray) -> np.ndarray:
-        """A view of w as users see it: (d,), or (k, d) for many classes; no slack."""
-        return w.T
-
-    def from_coef(self, coef: np.ndarray) -> np.ndarray:
-        """The classifier of what users see, of any length, without slack."""
-        return np.ascontiguousarray(coef.T)
-
-    def without_slack(self, w: np.ndarray) -> np.ndarray:
-        """A view of w alone, where C is finite and w has slack next to it."""
-        return w
-
-    # --- for the result ------------------------------------------------------------------------
-
-    def sampled(self) -> Any:
-        """This problem, if its rows are in memory; or that of some rows which are, the classes in
-        proportion; None where these are few.
-        """
-        return self
-
-    @abstractmethod
-    def certified_margin(self, w: np.ndarray, *, sharp: bool = False) -> float:
-        """A sure lower bound on the margin of w, in the units of X; −inf where none is known."""
-
-    @abstractmethod
-    def classifier(self, w: np.ndarray) -> tuple[np.ndarray, Any, float]:
-        """(coef, intercept, loss): w at unit length, and the best intercept for it in the units of
-        X; what a margin of w may lose by that, since entries are rounded twice.
-        """
-
-    @abstractmethod
-    def sparse_dual(self, q: Any) -> SparseDual:
-        """The weights of the rows that have any; none where a method in blocks keeps none."""
-
-    # --- for checkpoints -----------------------------------------------------------------------
-
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """What a checkpoint keeps of the problem."""
-        return {}
-
-    @abstractmethod
-    def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int) -> None:
-        """Count what an earlier run has done, and check what its file says."""
-
-    def weights_to_array(self, q: Any) -> np.ndarray:
-        """Weights as a file keeps them; SolverError where q is not an array."""
-        if not isinstance(q, np.ndarray):
-            raise SolverError(f"{type(q).__name__} is not an array of weights")
-        return q
-
-    def weights_from_array(self, array: np.ndarray) -> Any:
-        """Weights from a file; they prove nothing that was not proved in this run."""
-        return array

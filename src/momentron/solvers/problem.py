@@ -1,4 +1,7 @@
-"""A problem in memory: rows, labels, a dual set and a penalty make Z, without ever forming it."""
+"""A problem: rows, labels, a dual set and a penalty make Z, without ever forming it.
+
+It has the verbs of solvers, and those of the loop, the certificate and the result.
+"""
 
 import math
 from collections.abc import Mapping
@@ -25,11 +28,12 @@ from momentron.dual.dualsets import DualSet
 from momentron.dual.labels import Labels, as_labels
 from momentron.dual.losses import Loss, as_loss
 from momentron.dual.penalty import HARD, Penalty
+from momentron.errors import SolverError
 from momentron.rows import Operator
 from momentron.rows.kernels.choice import KernelChoice
 from momentron.rows.operator import for_solver, shallow_copy
 from momentron.rows.validation import TrainingData, operator_of
-from momentron.solvers.margin_problem import COLD, CertifiedProblem, Evaluation, SparseDual
+from momentron.solvers.margin_problem import COLD, Evaluation, MarginProblem, SparseDual
 from momentron.solvers.solver import Start
 
 __all__ = ["KernelChoice", "Problem"]
@@ -37,8 +41,10 @@ __all__ = ["KernelChoice", "Problem"]
 PADDED = 1.0 + 12.0 * UNIT_ROUNDOFF
 
 
-class Problem(CertifiedProblem):
-    """A problem whose rows are in memory: X, its labels, a dual set and a penalty.
+class Problem(MarginProblem):
+    """A problem that certifies what solvers propose: X, its labels, a dual set and a penalty.
+
+    The rows are in memory; problems whose rows are read in blocks are subclasses.
 
     R is max‖z‖, or the smallest radius that serves the dual set in the problem that solvers with
     such steps see. Every product counts as one pass over the data.
@@ -58,6 +64,12 @@ class Problem(CertifiedProblem):
 
     Attributes
     ----------
+    is_soft : bool
+        Whether C is finite.
+    longest : float
+        max‖z‖, rounded up, in the units of the operator: no weights give a longer Zᵀq.
+    resolution : float
+        The least upper bound that rounding lets weights prove, in units of R.
     row_norms : ndarray of shape (size,)
         Upper bounds of ‖z‖, in the units of the operator.
     weights : ndarray of shape (n,), optional
@@ -156,7 +168,13 @@ class Problem(CertifiedProblem):
             weights=self.weights,
         )
 
+    # --- for the loop --------------------------------------------------------------------------
+
     def for_solver(self, *, tight: bool = False) -> "Problem":
+        """The problem as solvers see it: with counts of its own, and arrays that are read-only.
+
+        Tight, it is in units of `tight_radius`: shorter rows mean longer steps.
+        """
         problem = shallow_copy(self)
         problem.__dict__.pop("_hard", None)  # whose operator is another one
         problem.operator = for_solver(self.operator)
@@ -168,6 +186,10 @@ class Problem(CertifiedProblem):
 
     @cached_property
     def tight_radius(self) -> float:
+        """The smallest R for which the theorems hold, max‖z‖, with intercepts seen from the mean.
+
+        Zᵀq is then the same for X and for X less any point, since the classes' weights cancel.
+        """
         if not self.dual_set.fits_intercept:
             return self.longest or 1.0
         radius = self.operator.centred_radius() * self.labels.radius_factor
@@ -177,10 +199,11 @@ class Problem(CertifiedProblem):
 
     @property
     def some_row_length(self) -> float:
+        """A length in units of R that some row of Z surely has."""
         return self.operator.some_row_length / self.radius
 
     def closing_seconds(self) -> float:
-        """Four passes, and some vectors."""
+        """Roughly what the last certificate and the classifier take: four passes, some vectors."""
         matrix = self.operator.as_matrix()
         entries = 20 * self.n_rows if matrix is None or matrix.is_sparse else matrix.X.size
         outputs = max(1.0, 0.1 * self.classes.size)  # many vectors are faster for each
@@ -188,10 +211,12 @@ class Problem(CertifiedProblem):
 
     @property
     def passes(self) -> int:
+        """Passes over the data so far."""
         return self.operator.passes
 
     @property
-    def evaluations(self) -> int:  # type: ignore[override]
+    def evaluations(self) -> int:
+        """Kernel values computed so far."""
         return self.operator.evaluations
 
     # --- classifiers ---------------------------------------------------------------------------
@@ -249,41 +274,33 @@ class Problem(CertifiedProblem):
         scores = self.scores(w)
         return Evaluation(w, scores, *self.dual_set.link_near(scores, near))
 
-    def combination(self) -> Combination:
+    def combination(self) -> Any:
         return Combination(self)
-
-    def without_slack(self, w: np.ndarray) -> np.ndarray:
-        return self.parts(w)[0]
 
     def with_slack(self, w: np.ndarray, slack: np.ndarray) -> np.ndarray:
         """The classifier of w and slack ξ; w alone where there is none."""
         return self.joined(w, slack / self.penalty.root) if self.is_soft else w
 
     def shown(self, w: np.ndarray) -> np.ndarray:
-        return self.operator.coefficients(self.without_slack(w)).T
+        """A view of w as users see it: (d,), or (k, d) for many classes; no slack."""
+        return self.operator.coefficients(self.parts(w)[0]).T
 
     def coef_of(self, w: np.ndarray) -> np.ndarray:
         """A copy in C order of a classifier without slack, as users see it."""
         return np.ascontiguousarray(self.operator.coefficients(w).T)
 
     def from_coef(self, coef: np.ndarray) -> np.ndarray:
-        return self.operator.from_coefficients(super().from_coef(coef))
+        """The classifier of what users see, of any length, without slack."""
+        return self.operator.from_coefficients(np.ascontiguousarray(coef.T))
 
-    # --- the loss ------------------------------------------------------------------------------
-
-    @property
+    @cached_property
     def psi_zero(self) -> float:  # type: ignore[override]
         return self.dual_set.psi_zero
 
-    def shortfall(self, old: Evaluation, new: Evaluation, theta: float) -> float:
-        return self.dual_set.shortfall(old, new, theta)
-
-    def potential(self, scores: np.ndarray) -> float:
-        return self.dual_set.link(scores)[1]
-
     # --- weights -------------------------------------------------------------------------------
 
-    def even_weights(self) -> np.ndarray:
+    def even_weights(self) -> Any:
+        """The same weight for every constraint; none in blocks, where nobody summed the rows."""
         return np.ones(self.size)
 
     def gradient(self, q: np.ndarray) -> np.ndarray:
@@ -299,20 +316,36 @@ class Problem(CertifiedProblem):
         norm = self.operator.adjoint_norm(self.labels.mix(q))
         return float(np.hypot(norm, np.linalg.norm(self.penalty.root * q)))
 
-    # --- for the loop and the result -----------------------------------------------------------
+    # --- for the certificate and the result ----------------------------------------------------
+
+    def admitted_weights(self, q: Any) -> Any:
+        """Proposed weights in a form that no solver can change any more."""
+        return admitted(q, (self.size,), "q")
 
     def admitted_pair(self, w: Any, q: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Both, as a pair with more digits than float64 has."""
         whole = takes_whole_numbers(self)
         return (
             admitted(w, self.w_shape, "w", whole=whole),
             admitted(q, (self.size,), "q", whole=whole),
         )
 
-    def certify(self, w: np.ndarray, q: np.ndarray, *, sharp: bool = False) -> Certificate:
+    def certify(self, w: np.ndarray, q: Any, *, sharp: bool = False) -> Certificate:
+        """The interval that an admitted pair proves."""
         proved = certify_hinge if self.penalty.has_box else certify
         return proved(self, w, q, sharp=sharp)
 
+    def close(self) -> None:
+        """No pass over data on disk from now on; what is in memory may be read."""
+
+    def sampled(self) -> "Problem | None":
+        """This problem, if its rows are in memory; or that of some rows which are, the classes in
+        proportion; None where these are few.
+        """
+        return self
+
     def certified_margin(self, w: np.ndarray, *, sharp: bool = False) -> float:
+        """A sure lower bound on the margin of w, in the units of X; −inf where none is known."""
         return certify_margin(self, w, sharp=sharp)
 
     def normalised(self, w: np.ndarray) -> np.ndarray:
@@ -336,6 +369,9 @@ class Problem(CertifiedProblem):
         return np.asarray(self.penalty.upper)
 
     def classifier(self, w: np.ndarray) -> tuple[np.ndarray, Any, float]:
+        """(coef, intercept, loss): w at unit length, and the best intercept for it in the units of
+        X; what a margin of w may lose by that, since entries are rounded twice.
+        """
         w = self.normalised(w)
         norm, loss = self.norm(w), 0.0
         if norm > 0.0:
@@ -366,8 +402,11 @@ class Problem(CertifiedProblem):
             intercept = np.ldexp(b, self.exponent)
         return intercept if np.ndim(intercept) else float(intercept)
 
-    def sparse_dual(self, q: np.ndarray) -> SparseDual:
-        """The weights of C; of the hinge α itself, 0 ≤ α_i ≤ C_i and balanced."""
+    def sparse_dual(self, q: Any) -> SparseDual:
+        """The weights of the rows that have any; of the hinge α itself, 0 ≤ α_i ≤ C_i, balanced.
+
+        None where a method in blocks keeps none.
+        """
         if self.penalty.has_box:
             with np.errstate(over="ignore", under="ignore"):
                 weights = np.ldexp(box_weights(self, q), -2 * self.exponent)
@@ -376,5 +415,22 @@ class Problem(CertifiedProblem):
         dual = self.labels.dual_of(weights)
         return SparseDual.above_rounding(self.labels.codes, dual)
 
+    # --- for checkpoints -----------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """What a checkpoint keeps of the problem."""
+        return {}
+
     def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int) -> None:
+        """Count what an earlier run has done, and check what its file says."""
         self.operator.passes = passes
+
+    def weights_to_array(self, q: Any) -> np.ndarray:
+        """Weights as a file keeps them; SolverError where q is not an array."""
+        if not isinstance(q, np.ndarray):
+            raise SolverError(f"{type(q).__name__} is not an array of weights")
+        return q
+
+    def weights_from_array(self, array: np.ndarray) -> Any:
+        """Weights from a file; they prove nothing that was not proved in this run."""
+        return array

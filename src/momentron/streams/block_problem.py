@@ -20,11 +20,12 @@ from momentron.certificate import Certificate, admitted, read_only
 from momentron.certificate.evidence import BlockWeights, Evidence
 from momentron.dual.labels import Labels, as_labels
 from momentron.dual.losses import Exponential
+from momentron.dual.penalty import HARD
 from momentron.errors import InputError
 from momentron.rows.operator import shallow_copy
 from momentron.rows.validation import TrainingData
 from momentron.solvers.checkpoint import unusable
-from momentron.solvers.margin_problem import COLD, CertifiedProblem, Evaluation, SparseDual
+from momentron.solvers.margin_problem import COLD, Evaluation, SparseDual
 from momentron.solvers.problem import Problem
 from momentron.streams.blocks import Rows
 from momentron.streams.first_pass import FirstPassResult, centred_radius
@@ -34,7 +35,7 @@ from momentron.streams.stream import Stream
 FEW_ROWS = 50  # to a sample that had room for fewer no classifier is fitted
 
 
-class BlockProblem(CertifiedProblem):
+class BlockProblem(Problem):
     """Find w with the largest margin over all the rows of a stream.
 
     Parameters
@@ -54,6 +55,8 @@ class BlockProblem(CertifiedProblem):
 
     resolution = 1e-15
     rho = 1.0
+    penalty, is_soft = HARD, False
+    evaluations = 0
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class BlockProblem(CertifiedProblem):
         self._is_closed = False
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("operator", "dual_set", "scores", "size"):
+        if name in ("operator", "dual_set", "size"):
             raise AttributeError(
                 f"a problem in blocks has no {name!r}, which takes all the rows at once; a method "
                 "that needs it must say so in its class attribute needs_memory"
@@ -91,7 +94,7 @@ class BlockProblem(CertifiedProblem):
     # --- sizes, units, work --------------------------------------------------------------------
 
     @property
-    def labels(self) -> Labels:
+    def labels(self) -> Labels:  # type: ignore[override]
         """A copy: what a solver sets on it changes no certificate."""
         return shallow_copy(self._labels)
 
@@ -121,7 +124,16 @@ class BlockProblem(CertifiedProblem):
     def passes(self) -> int:
         return self._stream.passes
 
+    def closing_seconds(self) -> float:
+        return 0.0  # passes have shown all that is needed
+
     # --- classifiers ---------------------------------------------------------------------------
+
+    def shown(self, w: np.ndarray) -> np.ndarray:
+        return w.T
+
+    def from_coef(self, coef: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(coef.T)
 
     def norm(self, w: np.ndarray) -> float:
         return float(np.linalg.norm(w))
@@ -193,7 +205,16 @@ class BlockProblem(CertifiedProblem):
 
     risk = risk_slope  # the loss is the exponential one
 
+    def potential(self, scores: np.ndarray) -> float:
+        return math.nan
+
+    def shortfall(self, old: Evaluation, new: Evaluation, theta: float) -> float:
+        return 0.0
+
     def no_weights(self) -> BlockWeights:
+        return self._evidence.nothing
+
+    def even_weights(self) -> BlockWeights:
         return self._evidence.nothing
 
     def gradient(self, q: Any) -> np.ndarray:
