@@ -13,8 +13,11 @@ from momentron.separability.designs.design import Design
 from momentron.separability.designs.spelling import Spelling
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # that messages of formulaic have for terminals
+COLUMN = re.compile(r"(?:C\(\s*)*(column\d+_of_data)[\s)]*")  # as it is, or as a factor
+SUM = re.compile(r"(?:[^\W\d]\w*|[\s+()])+")  # of names
+PLUS = re.compile(r"\+(?![^(]*\))")  # outside of brackets
 OPTIONS = {
-    "context": {"np": np, "sqrt": np.sqrt},
+    "context": {"np": np, "sqrt": np.sqrt, "cbind": lambda *columns: np.column_stack(columns)},
     "output": "pandas",
     "na_action": "ignore",  # formulaic would leave rows out; here missing values are refused
 }
@@ -60,19 +63,12 @@ def from_formula(text: str, data: Any, decimals: str, weight: str | None = None)
     frame = pd.DataFrame(renamed, index=data.index)
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused below
-            matrix = formulaic.model_matrix(spelling.terms, frame, **OPTIONS)
-            outcomes = [
-                data[words]
-                if is_column
-                else formulaic.model_matrix(f"0 + {words}", frame, **OPTIONS)
-                for words, is_column in spelling.outcomes
-            ]
+            y = _outcomes(spelling.outcome, frame)
+            terms = [term for term in formulaic.Formula(spelling.terms) if not _is_offset(term)]
+            matrix = formulaic.model_matrix(formulaic.Formula(terms), frame, **OPTIONS)
     except Exception as error:  # formulaic has many errors of its own
-        reason = spelling.restored(one_line(COLOURS.sub("", str(error)) or type(error).__name__))
-        raise InputError(f"the formula {short(text)} cannot be used: {reason}") from error
-    # truth values become a column per level; the last is that of True
-    sides = [np.asarray(y)[:, -1] if np.ndim(y) == 2 else y for y in outcomes]
-    y = sides[0] if len(sides) == 1 else np.column_stack(sides)
+        words = spelling.restored(COLOURS.sub("", str(error)) or type(error).__name__)
+        raise InputError(f"the formula {short(text)} cannot be used: {one_line(words)}") from error
     has_intercept = "Intercept" in matrix.columns
     X = matrix.drop(columns="Intercept") if has_intercept else matrix
     if not X.shape[1]:
@@ -95,6 +91,28 @@ def from_formula(text: str, data: Any, decimals: str, weight: str | None = None)
         feature_names=names,
         index=data.index,
     )
+
+
+def _outcomes(words: str, frame: Any) -> Any:
+    """The left side of a formula: a column as it is, counts of outcomes, or what is computed."""
+    import formulaic
+
+    column = COLUMN.fullmatch(words)
+    if column:
+        return frame[column[1]]
+    parts = PLUS.split(words) if SUM.fullmatch(words) else []
+    computed = f"cbind({', '.join(parts)})" if len(parts) > 1 else words.strip("{}")
+    found = np.asarray(formulaic.model_matrix(f"0 + {{{computed}}}", frame, **OPTIONS))
+    # truth values may become a column per level; the last is that of True
+    return found if computed.startswith("cbind") else found[:, -1]
+
+
+def _is_offset(term: Any) -> bool:
+    """Whether a term is an offset, which is finite, so that separation does not see it."""
+    is_offset = any(factor.expr.startswith("offset(") for factor in term.factors)
+    if is_offset and len(term.factors) > 1:
+        raise InputError("offset() must be a term of its own")
+    return is_offset
 
 
 def _require_complete(data: Any, names: list[str]) -> None:
