@@ -101,7 +101,7 @@ def test_overlap_that_is_plain_takes_no_rational_arithmetic(monkeypatch):
     def fail(*_):
         raise AssertionError("called")
 
-    monkeypatch.setattr("momentron.solvers.auto.last_digits.shortest", fail)
+    monkeypatch.setattr("momentron.solvers.auto.last_digits.nearest", fail)
     rng = np.random.default_rng(0)
     dummies = np.eye(4)[rng.integers(4, size=120)]
     for X in (rng.normal(size=(120, 3)), np.column_stack([dummies, rng.integers(0, 3, (120, 2))])):

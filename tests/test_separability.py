@@ -22,12 +22,12 @@ from momentron.separability import (
     Verdict,
     check,
     check_separability,
-    exact_projection,
     feature_roles,
     interval,
     projection,
 )
 from momentron.separability.exact_projection import project_exactly
+from momentron.solvers.rational import nearest
 from momentron.solvers.rational import systems as rational
 from momentron.verify import ProofError, verify
 from momentron.verify.proof import whole_numbers
@@ -282,7 +282,7 @@ def test_rows_within_rounding_of_a_plane_need_few_exact_steps(monkeypatch):
         systems.append(system)
         return rational.solve_whole(*system)
 
-    monkeypatch.setattr(exact_projection, "solve_whole", counted)
+    monkeypatch.setattr(nearest, "solve_whole", counted)
     assert checked(X, rng.integers(0, 2, 400), estimates=False).kind == "overlapping"
     assert 0 < len(systems) <= 6
 

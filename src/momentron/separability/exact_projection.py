@@ -1,7 +1,6 @@
 """Projections onto cones in rational numbers, for data on which floats see too little.
 
-The same questions as in `projection`, by the same algorithm, Lawson and Hanson's: each step makes
-the residual shorter, and none rounds, so that it ends at the answer.
+The same questions as in `projection`; floats guess the answer.
 """
 
 import math
@@ -17,10 +16,7 @@ from momentron.separability.basis import ExactWeights
 from momentron.separability.cone import Cone
 from momentron.separability.projection import NotFound, least_squares
 from momentron.solvers.rational.memory import require_memory
-from momentron.solvers.rational.systems import primitive, solve_whole
-
-Point = list[int]
-Weights = dict[int, Fraction]  # by point
+from momentron.solvers.rational.nearest import Point, Weights, as_lists, nearest
 
 BYTES_PER_INTEGER = 150  # with its place in a list, and in a matrix
 CHANGES = 4  # of coordinates, at most
@@ -33,39 +29,7 @@ def project_exactly(points: list[Point], target: Point) -> tuple[Weights, Point]
 
     So p·r ≥ 0 for all points, and target·r < 0 unless r is zero.
     """
-    every: Any = fmpz_mat(points)
-    goal: Any = fmpz_mat([target])
-    lengths = [max(map(int.bit_length, p)) for p in points]
-    longest = max(lengths, default=0)
-    weights = _guess(points, target)
-    while True:
-        require_time()
-        support = list(weights)
-        rows: Any = fmpz_mat(len(support), len(target), [v for i in support for v in points[i]])
-        gram, right = rows * rows.transpose(), rows * goal.transpose()
-        try:
-            solution, common = solve_whole(_whole(gram), [v for (v,) in _whole(right)])
-        except ZeroDivisionError:  # the points of the guess depend on each other
-            weights = {}
-            continue
-        best = {i: Fraction(v, common) for i, v in zip(support, solution, strict=True)}
-        if min(solution, default=1) <= 0:
-            step = min(weights[i] / (weights[i] - v) for i, v in best.items() if v <= 0)
-            moved = {i: old + step * (best[i] - old) for i, old in weights.items()}
-            weights = {i: v for i, v in moved.items() if v > 0}
-            continue
-        (residual,) = _whole(fmpz_mat([solution]) * rows - goal * common)
-        residual = primitive(residual)
-        (sides,) = _whole(fmpz_mat([residual]) * every.transpose())
-        # of points of one order of magnitude
-        sides = [v << longest - e for v, e in zip(sides, lengths, strict=True)]
-        if min(sides, default=0) >= 0:
-            return best, residual
-        weights = best | {sides.index(min(sides)): Fraction(0)}
-
-
-def _whole(matrix: Any) -> list[list[int]]:
-    return [[int(v) for v in row] for row in matrix.tolist()]
+    return nearest(points, target, _guess(points, target))
 
 
 def _guess(points: list[Point], target: Point) -> Weights:
@@ -103,7 +67,7 @@ def exact_pair(cone: Cone) -> tuple[Point, list[ExactWeights], ExactWeights | No
         longer = max(-dot(points[i], w) // dot(points[i], r) for i in strict)
         w = [max(1, longer + 1) * v + old for v, old in zip(r, w, strict=True)]
     if w:
-        (w,) = _whole(fmpz_mat([w]) * change.transpose())
+        (w,) = as_lists(fmpz_mat([w]) * change.transpose())
     if not left:
         return w, [], None
     q = {i: 1 + weights.get(m, Fraction(0)) for m, i in enumerate(left)}
@@ -132,16 +96,16 @@ def _points(cone: Cone) -> tuple[list[Point], Any]:
     change, n_flat = _diagonal([1] * d), d - points.rank()
     for _ in range(CHANGES):
         require_time()
-        lengths = [max(map(int.bit_length, column)) for column in _whole(points.transpose())]
+        lengths = [max(map(int.bit_length, column)) for column in as_lists(points.transpose())]
         shifts = _diagonal([1 << max(lengths) - length if length else 1 for length in lengths])
         points, change = points * shifts, change * shifts
-        rows = _in_floats(_whole(points))[0]
+        rows = _in_floats(as_lists(points))[0]
         sizes, axes = np.linalg.eigh(rows.T @ rows)
         if np.count_nonzero(sizes < FLAT * sizes[-1]) <= n_flat:
             break
         turned: Any = fmpz_mat([[int(v) for v in row] for row in np.rint(axes * 2.0**50).tolist()])
         points, change = points * turned, change * turned
-    return _whole(points), change
+    return as_lists(points), change
 
 
 def _diagonal(values: list[int]) -> Any:

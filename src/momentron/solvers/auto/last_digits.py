@@ -20,7 +20,7 @@ from momentron.certificate.exact import whole_numbers
 from momentron.solvers.auto.search import SUPPORT, Search
 from momentron.solvers.auto.working_rows import on_support
 from momentron.solvers.rational.memory import TooLarge
-from momentron.solvers.rational.nearest import Weights, shortest
+from momentron.solvers.rational.nearest import Weights, nearest
 from momentron.solvers.rational.systems import PRIME, pivots
 
 REFINED_GAP = 0.1  # the gap, relative to the margin, at which a support looks right
@@ -137,11 +137,13 @@ def solve_in_rationals(search: Search) -> None:
     signs = sets.signs(every)
     points, _ = whole_numbers(sets.matrix.rows(every) * signs[:, None])
     groups = [every[group] for group in sets.dual_set.groups]
-    norms = sets.operator.row_norms
-    start = [int(group[norms[group].argmin()]) for group in groups]
+    group_of = np.zeros(search.size, int)
+    for g, group in enumerate(groups):
+        group_of[group] = g
     try:
         with until(time.perf_counter() + EXACT_SECONDS):
-            q, w = shortest(points, groups, _guess(search, groups), start)
+            guess, origin = _guess(search, groups), [0] * points.shape[1]
+            q, w = nearest(points.tolist(), origin, guess, group_of.tolist())
     except TooLarge:
         return
     except OutOfTime:
@@ -150,7 +152,7 @@ def solve_in_rationals(search: Search) -> None:
     common = math.lcm(*(weight.denominator for weight in q.values()))
     weights = np.zeros(search.size, object)
     weights[list(q)] = [int(weight * common) for weight in q.values()]
-    search.refined = _shortened(w), _shortened(weights)
+    search.refined = _shortened(np.array(w, object)), _shortened(weights)
 
 
 def _guess(search: Search, groups: list[np.ndarray]) -> Weights:

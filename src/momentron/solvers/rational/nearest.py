@@ -1,78 +1,75 @@
-"""Wolfe's algorithm in rational arithmetic: the shortest vector of a convex hull, or of a sum of
-two, which is the shortest way between two hulls.
+"""The nearest point of a cone, or of a sum of convex hulls, to a target in rational arithmetic.
 
-Points are rows of whole numbers, in groups; weights are positive, with a sum of 1 in each group.
-Every step is finite, and none rounds.
+Lawson and Hanson's algorithm for cones and Wolfe's for hulls are one: weights are positive, with a
+sum of 1 in each group of points where there are groups. Each step makes the residual shorter, and
+none rounds, so that it ends at the answer.
 """
 
-import math
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
-import numpy as np
+from flint import fmpz_mat
 
 from momentron.arithmetic.clock import require_time
 from momentron.solvers.rational.systems import primitive, solve_whole
 
-Weights = dict[int, Fraction]
+Point = list[int]
+Weights = dict[int, Fraction]  # by point
 
 
-def shortest(
-    points: np.ndarray, groups: list[np.ndarray], guess: Weights, start: list[int]
-) -> tuple[Weights, np.ndarray]:
-    """(q, a multiple of Σ q_i p_i) for the shortest Σ q_i p_i, from a guess or one point per group.
+def nearest(
+    points: Sequence[Point], target: Point, guess: Weights, groups: Sequence[int] = ()
+) -> tuple[Weights, Point]:
+    """(λ > 0 on independent points, a multiple of r = Σ λ p − target) with the shortest r.
 
     Parameters
     ----------
-    points : ndarray of Python's integers, shape (n, d)
-    groups : list of ndarray of int
-        The points of each group.
+    points : sequence of lists of integers
+    target : list of integers
     guess : dict
-        Weights to begin with, which may be empty or of no use.
-    start : list of int
-        One point of each group, to begin with where the guess is of no use.
+        Weights to begin with, which may be of no use: their points are dependent.
+    groups : sequence of int, optional
+        The group of each point, counted from 0; without any, points make a cone.
     """
-    # column g has ones for the points of group g
-    members = np.zeros((points.shape[0], len(groups)), object)
-    for g, group in enumerate(groups):
-        members[group, g] = 1
-    try:
-        return _descend(points, groups, members, guess or dict.fromkeys(start, Fraction(1)))
-    except ZeroDivisionError:  # points that depend on each other
-        return _descend(points, groups, members, dict.fromkeys(start, Fraction(1)))
-
-
-def _descend(
-    points: np.ndarray, groups: list[np.ndarray], members: np.ndarray, weights: Weights
-) -> tuple[Weights, np.ndarray]:
+    every: Any = fmpz_mat(points)
+    goal: Any = fmpz_mat([target])
+    lengths = [max(map(int.bit_length, p)) for p in points]
+    longest, n_groups = max(lengths, default=0), len(set(groups))
+    weights = guess
     while True:
-        target = _face_minimiser(points, members, list(weights))
-        if min(target.values()) > 0:
-            common = math.lcm(*(weight.denominator for weight in target.values()))
-            numerators = np.array([int(weight * common) for weight in target.values()], object)
-            x = np.array(primitive((numerators @ points[list(target)]).tolist()), object)
-            require_time()
-            products = points @ x
-            lowest = [int(group[products[group].argmin()]) for group in groups]
-            # all of the support of a group have the same product; what is farthest below enters
-            depth, entering = min(
-                (products[i] - products[next(j for j in target if members[j, g])], i)
-                for g, i in enumerate(lowest)
-            )
-            if depth >= 0:
-                return target, x
-            weights = {**target, entering: Fraction(0)}
+        require_time()
+        support = list(weights)
+        rows: Any = fmpz_mat(len(support), len(target), [v for i in support for v in points[i]])
+        # the normal equations; one column and one row more per group
+        members = [[int(groups[i] == g) for g in range(n_groups)] for i in support]
+        matrix = [[*a, *e] for a, e in zip(as_lists(rows * rows.transpose()), members, strict=True)]
+        matrix += [[*(e[g] for e in members), *[0] * n_groups] for g in range(n_groups)]
+        right = [v for (v,) in as_lists(rows * goal.transpose())] + [1] * n_groups
+        try:
+            solution, common = solve_whole(matrix, right)
+        except ZeroDivisionError:  # the points of the guess depend on each other
+            weights = {groups.index(g): Fraction(1) for g in range(n_groups)}
             continue
-        step = min(weights[i] / (weights[i] - v) for i, v in target.items() if v <= 0)
-        moved = {i: a + step * (target[i] - a) for i, a in weights.items()}
-        weights = {i: a for i, a in moved.items() if a > 0}
+        solution = solution[: len(support)]  # and multipliers of the groups
+        best = {i: Fraction(v, common) for i, v in zip(support, solution, strict=True)}
+        if min(solution, default=1) <= 0:
+            step = min(weights[i] / (weights[i] - v) for i, v in best.items() if v <= 0)
+            moved = {i: old + step * (best[i] - old) for i, old in weights.items()}
+            weights = {i: v for i, v in moved.items() if v > 0}
+            continue
+        residual = primitive(as_lists(fmpz_mat([solution]) * rows - goal * common)[0])
+        (sides,) = as_lists(fmpz_mat([residual]) * every.transpose())
+        if groups:  # all of the support of a group are on the same side
+            level = {groups[i]: sides[i] for i in support}
+            sides = [v - level[g] for v, g in zip(sides, groups, strict=True)]
+        else:  # as if all points of a cone were of one order of magnitude
+            sides = [v << longest - e for v, e in zip(sides, lengths, strict=True)]
+        if min(sides, default=0) >= 0:
+            return best, residual
+        weights = best | {sides.index(min(sides)): Fraction(0)}
 
 
-def _face_minimiser(points: np.ndarray, members: np.ndarray, support: list[int]) -> Weights:
-    """The weights of any sign with the shortest sum: G u + E μ = 0, Eᵀu = 1."""
-    points, members = points[support], members[support]
-    m, n_groups = members.shape
-    matrix = np.zeros((m + n_groups, m + n_groups), object)
-    matrix[:m, :m] = points @ points.T
-    matrix[:m, m:], matrix[m:, :m] = members, members.T
-    solution, denominator = solve_whole(matrix.tolist(), [0] * m + [1] * n_groups)
-    return {i: Fraction(v, denominator) for i, v in zip(support, solution, strict=False)}
+def as_lists(matrix: Any) -> list[list[int]]:
+    """A matrix of flint in Python's integers."""
+    return [[int(v) for v in row] for row in matrix.tolist()]
