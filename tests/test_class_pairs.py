@@ -14,9 +14,9 @@ from sklearn.datasets import load_digits, load_iris
 from momentron import check_separability, verify
 from momentron.cli import main
 from momentron.datasets import table_path
-from momentron.separability import Verdict
+from momentron.separability import BoundaryPair, ClassPair, Verdict
 from momentron.separability import check as check_module
-from momentron.separability.class_pairs import BoundaryPair, ClassPair, sentence_on_classes
+from momentron.separability.sentences import sentence_on_classes
 from momentron.solvers.rational.memory import TooLarge
 from momentron.verify import ProofError
 from tests.test_estimates import cone_rows, dot, extreme_rays

@@ -205,7 +205,7 @@ SHARED = {  # what the prover takes from the checker: none of it knows pairs, ve
         *("column_name", "column_names", "label_texts", "own_order", "ungrouped"),
         "zero_weight_rows",
     },
-    "verify.proof": {"Proof", "integer", "read_interval", "whole_numbers"},  # to read JSON
+    "verify.proof": {"Proof", "read_interval", "whole_numbers"},  # to read JSON
 }
 
 

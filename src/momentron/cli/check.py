@@ -15,9 +15,8 @@ from momentron.cli.inputs import OrderOption, Source, as_order, load_design, rea
 from momentron.cli.output import answer, cell, progress, say_facts, say_json
 from momentron.data.safefiles import require_writable
 from momentron.separability import FeatureRole, Verdict, check_separability, feature_roles
-from momentron.separability.class_pairs import most_separated_first
 from momentron.separability.designs import Design
-from momentron.separability.estimate_table import feature_labels
+from momentron.separability.sentences import most_separated_first
 
 EXIT_CODES = {"separable": 0, "quasi-separable": 3, "overlapping": 4, "undecided": 5}
 # what a summary says in the verdict's own words
@@ -131,13 +130,13 @@ def _constant(X: Any, verdict: Verdict) -> list[str]:
         return []
     least, most = X.min(axis=0), X.max(axis=0)
     least, most = (np.ravel(v.toarray() if hasattr(v, "toarray") else v) for v in (least, most))
-    names = feature_labels(verdict.proof)
+    names = verdict.feature_labels
     return [names[i] for i in np.flatnonzero(least == most).tolist()]
 
 
 def _direction(verdict: Verdict) -> list[list[Any]]:
     """The features along which no row is on the wrong side, with their weights, largest first."""
-    weights, names = np.ravel(verdict.coef), feature_labels(verdict.proof)
+    weights, names = np.ravel(verdict.coef), verdict.feature_labels
     order = np.argsort(-np.abs(weights), kind="stable")[: np.count_nonzero(weights)]
     return [[names[i], float(weights[i] / np.abs(weights).max())] for i in order.tolist()]
 

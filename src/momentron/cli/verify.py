@@ -11,7 +11,7 @@ from momentron.cli.output import complain, say
 from momentron.data.safefiles import open_regular
 from momentron.errors import InputError
 from momentron.separability import Verdict
-from momentron.separability.estimate_table import sentence_on_estimates
+from momentron.separability.sentences import sentence_on_estimates
 from momentron.verify import ProofError
 from momentron.verify import verify as verify_proof
 from momentron.verify.errors import NotJSON

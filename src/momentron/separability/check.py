@@ -31,7 +31,6 @@ from momentron.separability.cone import Cone
 from momentron.separability.designs import read_design
 from momentron.separability.document import build_proof, empty_proof
 from momentron.separability.estimate_prover import LATE, EstimateProver, too_large
-from momentron.separability.estimate_table import notes_on_classes
 from momentron.separability.exact_projection import exact_pair
 from momentron.separability.family import family_named
 from momentron.separability.interval import (
@@ -41,6 +40,7 @@ from momentron.separability.interval import (
     margin_interval,
 )
 from momentron.separability.projection import NotFound, Proposal, Rows, propose
+from momentron.separability.sentences import notes_on_classes
 from momentron.separability.verdict import Verdict
 from momentron.solvers.rational.memory import TooLarge
 from momentron.verify import ProofError, ProofTooLarge, check_document
@@ -198,6 +198,9 @@ def check_separability(
             proof = empty_proof(n, d, classes, unread, decimals)
         ends = read_interval(proof)
     proof["names"] = None if names is None else [name[:LONGEST_NAME] for name in names]
+    notes = design.notes
+    if family is None:
+        notes += notes_on_classes(proof["family"], proof["data"]["classes"])
     return Verdict(
         proof["kind"],
         *ends,
@@ -205,7 +208,7 @@ def check_separability(
         time.perf_counter() - start,
         design.given,
         otherwise,
-        notes=design.notes if family else (*design.notes, *notes_on_classes(proof)),
+        notes=notes,
         reason=reason,
     )
 

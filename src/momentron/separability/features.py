@@ -11,7 +11,7 @@ from momentron.data.exactness.conversion import as_exact
 from momentron.errors import InputError
 from momentron.rows.validation import clean_matrix
 from momentron.separability.check import check_separability, seconds_of
-from momentron.separability.estimate_table import family_of, feature_labels
+from momentron.separability.family import COUNTS
 from momentron.separability.verdict import Verdict
 
 
@@ -82,7 +82,7 @@ def feature_roles(
     strength = np.abs(verdict.coef).max(axis=0)
     kinds = {}
     if d == 1:  # nothing else tells classes apart; but the intercept fits least counts alone
-        is_fitted = fit_intercept and verdict.is_separable and family_of(verdict.proof).has_counts
+        is_fitted = fit_intercept and verdict.is_separable and verdict.family in COUNTS
         kinds[0] = "separable" if is_fitted else "overlapping"
     with until(time.perf_counter() + seconds_of(max_time)):
         for j in np.argsort(-strength, kind="stable").tolist():
@@ -104,5 +104,5 @@ def feature_roles(
                 sample_weight=counts,
                 estimates=False,
             ).kind
-    names = feature_labels(verdict.proof)
+    names = verdict.feature_labels
     return [FeatureRole(j, kinds.get(j, "undecided"), names[j], verdict.kind) for j in range(d)]

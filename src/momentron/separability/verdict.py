@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,29 +10,21 @@ import numpy as np
 
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.certificate.picture import card
-from momentron.errors import InputError
-from momentron.separability.class_pairs import (
-    BoundaryPair,
-    ClassPair,
-    list_boundary_pairs,
-    list_class_pairs,
+from momentron.errors import InputError, short
+from momentron.separability.designs.design import GivenRows
+from momentron.separability.proof_facts import ProofFacts
+from momentron.separability.sentences import (
+    CITED,
+    KINDS,
+    in_latex,
+    model_words,
     most_separated_first,
     sentence_on_classes,
+    sentence_on_estimates,
 )
-from momentron.separability.designs.design import GivenRows
-from momentron.separability.estimate_table import (
-    Estimate,
-    as_frame,
-    family_of,
-    list_estimates,
-    model_words,
-    sentence_for_paper,
-    summary_text,
-)
-from momentron.separability.family import Family
 from momentron.verify.errors import UNREADABLE, ProofError, reason
 from momentron.verify.limits import load_proof
-from momentron.verify.proof import read_interval, whole_numbers
+from momentron.verify.proof import read_interval
 from momentron.views.display import MarginDisplay, MarginDistributionDisplay
 from momentron.views.markup import escape, facts_table, rows_table
 
@@ -58,20 +49,7 @@ SHOWN = 10  # rows in conflict, or pairs of classes, that a notebook lists
 
 
 @dataclass(frozen=True)
-class ConflictRow:
-    """One row of a conflict: its weight is its share of the average of its class.
-
-    Of grouped data a row may take part with several of its outcomes.
-    """
-
-    row: int
-    label: str
-    against: str
-    weight: float
-
-
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(ProofFacts):
     """Whether the classes are linearly separable, with a proof that `verify` checks.
 
     Attributes
@@ -134,30 +112,18 @@ class Verdict:
         proof = load_proof(text)
         try:
             with standard_arithmetic():  # else the smallest floats might be read as zero
-                kind, ends = proof["kind"], read_interval(proof)
-            known = kind in SENTENCES
-            family_of(proof)  # refused here where there is no such model
+                found = cls(proof["kind"], *read_interval(proof), proof)
+            is_known = found.kind in SENTENCES and found._family is not None
         except UNREADABLE as error:
             raise ProofError(reason(error)) from None
-        if not known:
-            raise ProofError(f"kind={kind!r} must be one of {list(SENTENCES)}")
-        return cls(kind, *ends, proof)
+        if not is_known:
+            raise ProofError(f"kind={found.kind!r} must be one of {list(SENTENCES)}")
+        return found
 
     @property
     def sentence(self) -> str:
         """The verdict in one sentence."""
         return (SENTENCES if self._family.is_classifier else LIKELIHOODS)[self.kind]
-
-    @property
-    def feature_names(self) -> list[str] | None:
-        """The names of the columns, where their source has names."""
-        names = self.proof.get("names")
-        return None if names is None else list(names)
-
-    @property
-    def decimals(self) -> str:
-        """How floats were read, as "shortest" decimals or as "binary" numbers."""
-        return str(self.proof["data"]["decimals"])
 
     @property
     def caveat(self) -> str | None:
@@ -172,211 +138,64 @@ class Verdict:
             f"{words[there]} {self.kind_otherwise}"
         )
 
-    def row_name(self, row: int) -> Any:
-        """What to call a row: its name where it has one, else its number, counted from 0."""
-        return row if self.row_names is None else self.row_names[row]
-
-    @property
-    def row_names(self) -> Sequence[Any] | None:
-        """The index of the data frame that was passed; None where rows have only numbers."""
-        return self._rows.names
-
-    @property
-    def n_rows(self) -> int:
-        """How many rows were passed; those of the proof where that is all that is known."""
-        return self._rows.n
-
-    @property
-    def _rows(self) -> GivenRows:
-        """The rows that were passed; those of the proof where that is all that is known."""
-        return self.given or GivenRows(self.proof["data"]["rows"])
-
-    @property
-    def estimates(self) -> list[Estimate]:
-        """Whether each coefficient is finite, infinite, undetermined or aliased, proven.
-
-        Class by class, each with its columns and then the intercept; with two classes those of the
-        second. Empty where the verdict is undecided or no proof was found in time.
-        """
-        found = list_estimates(self.proof, self.whole_weights())
-        if self.reason is None:
-            return found
-        return [replace(e, reason=self.reason) if e.estimate == "undecided" else e for e in found]
-
-    @property
-    def separated_rows(self) -> np.ndarray:
-        """The rows whose likelihood tends to 1, which do not determine the finite estimates.
-
-        Positions, not labels, in what was passed: `drop_separated` leaves these rows out. In
-        grouped data a row is separated if all outcomes seen in it are, which is possible only where
-        a single outcome was seen: two outcomes of one row are on the boundary. Rows of weight 0 are
-        never separated. Empty where the verdict is undecided or its proof is not complete.
-        """
-        return self._rows.of(self._separated())
-
-    def _separated(self) -> np.ndarray:
-        """The rows of the proof that are not left out and have no pair on the boundary."""
-        if self.kind not in ("separable", "quasi-separable") or not self.proof["complete"]:
-            return np.zeros(0, np.int64)
-        return np.setdiff1d(self._observed(), self._boundary())
-
-    def _observed(self) -> np.ndarray:
-        """The rows of the proof that are not left out."""
-        data = self.proof["data"]
-        return np.setdiff1d(np.arange(data["rows"]), np.array(data["left_out"], np.int64))
-
-    def left_out_rows(self, *, grouped: bool) -> np.ndarray:
-        """The rows of weight 0, of the table that was passed if it is grouped, or of the proof."""
-        rows = np.array(self.proof["data"]["left_out"], np.int64)
-        if not grouped or not rows.size:
-            return rows
-        if self.given is None:
-            raise InputError(
-                "this verdict was read from a proof, which does not know the rows of grouped data; "
-                "pass the X and y of read_design"
-            )
-        return self.given.of(rows)
-
-    def _boundary(self) -> np.ndarray:
-        """The rows of the proof that are on the boundary against some class."""
-        rows = [i for group in self.proof["boundary"] for i in group["rows"]]
-        return np.unique(np.array(rows, np.int64))
-
-    def drop_separated(self, frame: Any) -> Any:
-        """The frame that was checked without its separated rows, as a copy.
-
-        A fit of the rows that are left has the finite estimates of the full model, of which it is
-        the limit: what goes to ±∞ does not change their likelihood. (Columns that only separated
-        rows have are then zero or collinear: leave them out of the fit.)
-
-        Parameters
-        ----------
-        frame : data frame, series, array or sparse matrix
-            With the rows that were passed to `check_separability`, in their order: that frame, or
-            others with the same index. Rows are found by position, so that labels may repeat. Rows
-            of weight 0, and rows of grouped data without any outcome, stay.
-
-        Returns
-        -------
-        frame of the same kind
-
-        Examples
-        --------
-        >>> from momentron import check_separability
-        >>> X, y = [[0], [1], [1], [2]], [0, 0, 1, 1]
-        >>> check_separability(X, y).drop_separated(X)
-        [[1], [1]]
-        """
-        if self.given is None:
-            raise InputError(
-                "this verdict was read from a proof, which does not know the table that was "
-                "checked; call check_separability on the table, and drop_separated of its verdict"
-            )
-        if self.kind == "undecided" or not self.proof["complete"]:
-            why = self.reason or "pass a larger max_time to check_separability"
-            raise InputError(f"which rows are separated is not decided: {why}")
-        return self.given.without(frame, self.separated_rows)
-
-    @property
-    def observations(self) -> tuple[int, int, str]:
-        """(number separated, number in all, "observations" or "rows").
-
-        Observations are counted by frequency: in grouped data each count, and each row as often as
-        its weight says. Where these are not whole numbers, so that they are not frequencies, and
-        for a verdict that was read from a proof, rows are counted. Rows of weight 0 are not there.
-        """
-        rows = self._rows
-        noun = "rows" if rows.frequencies is None else "observations"
-        return rows.counted(self._separated()), rows.counted(self._observed()), noun
-
-    @property
-    def dimension(self) -> int | None:
-        """The dimension of the cone of directions along which no likelihood falls."""
-        return self.proof["estimates"] and self.proof["estimates"]["dimension"]
-
-    @property
-    def rank(self) -> int | None:
-        """The rank of the design, the intercept included; None where it is not proven."""
-        return self.proof["estimates"] and self.proof["estimates"]["rank"]
-
     @property
     def paper_sentence(self) -> str:
         """What happened to which estimates, in a sentence for a paper."""
+        cited, estimates = CITED.get((self.family, self.link)), self.estimates
+        sentence = KINDS[self.kind]
+        if cited and self.kind != "undecided":
+            sentence += f" ({cited})"
+        on_estimates = sentence_on_estimates(estimates)
+        sentence += f"{':' if on_estimates else ''} in the {self.model} {on_estimates}".rstrip()
+        sentences = [f"{sentence}."]
         n_separated, n, noun = self.observations
-        sentence = sentence_for_paper(self.proof, self.estimates, n_separated, n, noun)
-        if self.reason is None:
-            return sentence
-        if self.kind == "undecided":
-            return f"{sentence} Reason: {self.reason}."
-        what = "Some estimates are" if self.estimates else "The estimates are"
-        return f"{sentence} {what} undecided: {self.reason}."
+        if n_separated:  # of three classes or more a row may be separated from some classes only
+            verb = "is" if n_separated == 1 else "are"
+            sentences.append(f"{n_separated:,} of {n:,} {noun} {verb} separated.")
+        if self.kind == "undecided" and self.reason:
+            sentences.append(f"Reason: {self.reason}.")
+        elif self.reason:
+            what = "Some estimates are" if estimates else "The estimates are"
+            sentences.append(f"{what} undecided: {self.reason}.")
+        return " ".join(sentences)
 
     def to_frame(self) -> Any:
         """The estimates as a pandas data frame with columns class, feature and estimate."""
-        return as_frame(self.estimates)
+        import pandas as pd  # slow to import
+
+        rows = [(e.label, e.feature, e.estimate, e.reason) for e in self.estimates]
+        frame = pd.DataFrame(rows, columns=["class", "feature", "estimate", "reason"])
+        return frame if frame["reason"].notna().any() else frame.drop(columns="reason")
 
     def summary(self, format: str = "text") -> str:
         """The sentence for a paper and the table of estimates, as text, LaTeX or HTML."""
-        return summary_text(
-            self.paper_sentence, self.estimates, format, self.classes_sentence, self.notes
-        )
-
-    @property
-    def arithmetic(self) -> str:
-        """ "exact", or "enclosure" where weights are proven to exist near those given."""
-        return "enclosure" if self.proof["basis"] else "exact"
+        if format not in ("text", "latex", "html"):
+            raise InputError(f"format={short(format)} must be 'text', 'latex' or 'html'")
+        lines = [self.paper_sentence]
+        notes = (self.classes_sentence, *self.notes)
+        lines += [f"{words[0].upper()}{words[1:]}." for words in notes if words]
+        if format == "latex":
+            caption = in_latex(" ".join(lines))
+            table = self.to_frame().to_latex(index=False, caption=caption, escape=True)
+            return str(table).replace("+inf", r"$+\infty$").replace("-inf", r"$-\infty$")
+        if format == "html":
+            above = "".join(f"<p>{escape(line)}</p>\n" for line in lines)
+            return f"{above}{self.to_frame().to_html(index=False)}"
+        rows = [("class", "feature", "estimate")]
+        rows += [(e.label, e.feature, e.words) for e in self.estimates]
+        if len(rows) > 1:
+            widths = [max(len(row[i]) for row in rows) for i in range(2)]
+            lines += ["", *(f"{c:<{widths[0]}}  {f:<{widths[1]}}  {e}" for c, f, e in rows)]
+        return "\n".join(lines)
 
     @property
     def is_separable(self) -> bool:
         return self.kind == "separable"
 
     @property
-    def family(self) -> str:
-        """ "binomial", "multinomial", "ordinal", "poisson" or another family of counts."""
-        return str(self.proof["family"])
-
-    @property
-    def link(self) -> str:
-        """The link of the model, such as "logit" or "log"."""
-        return str(self.proof["link"])
-
-    @property
     def model(self) -> str:
         """What the estimates are of: "logistic regression (binomial model with logit link)"."""
-        return model_words(self.proof)
-
-    @property
-    def event(self) -> str | None:
-        """The class whose probability is exp(η), or 1 − exp(η), with the links log and logc."""
-        return self.classes[1] if self._family.has_event else None
-
-    @property
-    def classes(self) -> list[str]:
-        """The labels; the first has weights 0."""
-        return list(self.proof["data"]["classes"])
-
-    @property
-    def boundary_rows(self) -> np.ndarray:
-        """The rows of X that lie on every hyperplane that has no example on the wrong side.
-
-        With three classes or more: that do so against one other class at least; `boundary_pairs`
-        says which. All such rows where the proof is complete, which it is for all but very large
-        data.
-        """
-        return self._rows.of(self._boundary())
-
-    @property
-    def boundary_pairs(self) -> list[BoundaryPair]:
-        """(row, its class, the class against which it is on the boundary) of all boundary pairs.
-
-        Along every direction without errors the odds of the two classes stay as they are on such a
-        row; all other pairs are strict along the direction of the proof, where that is complete.
-        Ordered classes are compared with their neighbours. Empty for counts and for the links log
-        and logc, which compare no classes, and where a proof does not hold the classes.
-        """
-        found = list_boundary_pairs(self.proof, self._family)
-        rows = self._rows.each_of(np.array([pair.row for pair in found], np.int64)).tolist()
-        return [pair._replace(row=row) for pair, row in zip(found, rows, strict=True)]
+        return model_words(self.family, self.link, self.event)
 
     @property
     def as_proof(self) -> "Verdict":
@@ -384,74 +203,11 @@ class Verdict:
         return replace(self, given=None)
 
     @property
-    def class_pairs(self) -> list[ClassPair]:
-        """For every two classes whether the joint model separates them, with counts of examples.
-
-        What is separable there is so without the other classes, too, and what overlaps without
-        them overlaps there; but the joint model may be unable to separate two classes that are
-        separable by themselves. Ordered classes are compared with their neighbours. Empty where
-        `boundary_pairs` cannot be known.
-
-        Examples
-        --------
-        >>> from momentron import check_separability
-        >>> verdict = check_separability([[0], [2], [1], [9]], ["a", "a", "b", "c"])
-        >>> [(pair.first, pair.second, pair.kind) for pair in verdict.class_pairs]
-        [('a', 'b', 'overlapping'), ('a', 'c', 'separable'), ('b', 'c', 'separable')]
-        """
-        return list_class_pairs(self.proof, self._family)
-
-    @property
     def classes_sentence(self) -> str:
         """Which classes separate from which; empty where the verdict says it of all alike."""
         if self.kind != "quasi-separable" or len(self.classes) < 3:
             return ""
         return sentence_on_classes(self.class_pairs)
-
-    @property
-    def coef(self) -> np.ndarray:
-        """Weights as floats, of shape (classes − 1, d); those of the first class are 0."""
-        return self._weights()[:, : self.proof["data"]["features"]]
-
-    @property
-    def intercept(self) -> np.ndarray:
-        """Intercepts as floats, of shape (classes − 1,); minus the thresholds of ordinal models."""
-        weights, d = self._weights(), self.proof["data"]["features"]
-        return weights[:, d:].ravel() if weights.shape[1] > d else np.zeros(len(weights))
-
-    def _weights(self) -> np.ndarray:
-        width = self.proof["data"]["features"] + self._family.n_intercepts
-        weights = np.zeros(self._family.n_blocks * width)
-        found = self.whole_weights()
-        top = max(map(abs, found.values()), default=1)
-        for place, v in found.items():
-            weights[place] = v / top
-        return weights.reshape(-1, width)
-
-    def whole_weights(self) -> dict[int, int]:
-        """The weights that are not zero, in whole numbers, by their place among all of them."""
-        found = self.proof["weights"]
-        numbers = whole_numbers(found["numbers"])
-        return {place: v for place, v in zip(found["coordinates"], numbers, strict=True) if v}
-
-    @property
-    def _family(self) -> Family:
-        return family_of(self.proof)
-
-    @property
-    def conflict(self) -> list[ConflictRow]:
-        """Few rows whose weighted class averages coincide; empty where none are known."""
-        rows = []
-        for group in self.proof["conflict"]:
-            numerators = whole_numbers(group["numerators"])
-            sides = list(zip(group["labels"], group["against"], strict=True))
-            masses = Counter[tuple[str, str]]()
-            for side, v in zip(sides, numerators, strict=True):
-                masses[side] += v
-            given = self._rows.each_of(np.array(group["rows"], np.int64)).tolist()
-            for i, side, v in zip(given, sides, numerators, strict=True):
-                rows.append(ConflictRow(i, *side, v / masses[side]))
-        return rows
 
     def plot(self, X: Any, y: Any, *, ax: Any = None, **options: Any) -> Any:
         """Draw what fits these data; needs the extra `plot` (matplotlib).
@@ -467,7 +223,7 @@ class Verdict:
     def _repr_html_(self) -> str:
         data = self.proof["data"]
         facts = {
-            "rows × features": f"{self.n_rows} × {data['features']}",
+            "rows × features": f"{self.n_rows} × {self.n_features}",
             "model": self.model,
             "classes": ", ".join(self.classes[:12]),
             "intercept": "yes" if self.proof["fit_intercept"] else "no",
