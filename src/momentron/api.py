@@ -16,6 +16,7 @@ from momentron.arithmetic.threads import one_thread
 from momentron.data.arguments import require_callback
 from momentron.data.exactness.tensors import copied_bytes
 from momentron.data.files import read_data
+from momentron.data.files.table import IN_BLOCKS
 from momentron.dual.losses import Exponential, Loss
 from momentron.errors import InputError, short
 from momentron.fitting.fits import Fit, FitRows, Fits, fit_rows
@@ -184,7 +185,6 @@ def max_margin(
 # --- the door ------------------------------------------------------------------------------------
 
 LARGEST_WHOLE = 256 * 2**20  # bytes of a file or a tensor's copy: larger ones are read in blocks
-IN_BLOCKS = (".npy", ".parquet", ".svm", ".svmlight", ".libsvm")  # files that have blocks
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The errors and warnings that momentron raises on purpose, and how they show a value."""
 
 import reprlib
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -45,6 +46,16 @@ def counted(number: int, noun: str) -> str:
     """A number of things: "1 row", "2 rows", "3 passes"."""
     ending = "es" if noun.endswith("s") else "s"
     return f"{number} {noun}{ending * (number != 1)}"
+
+
+def some(names: Sequence[Any], limit: int = 12, width: int = 160) -> str:
+    """The first few of many names, and how many there are."""
+    listed: list[str] = []
+    for name in names[:limit]:
+        listed.append(one_line(name, 40))
+        if sum(map(len, listed)) > width:
+            break
+    return ", ".join(listed) + (f", … ({len(names)} in all)" if len(names) > len(listed) else "")
 
 
 def one_line(text: object, limit: int = 160) -> str:

@@ -15,7 +15,7 @@ from momentron.api import plan_fit, reads_in_blocks
 from momentron.cli.inputs import Source, load_data, named_solver, reads_data
 from momentron.cli.model import write_model
 from momentron.cli.output import answer, say_facts, say_json
-from momentron.data.files._common import naming
+from momentron.data.files.table import naming
 from momentron.data.safefiles import require_writable
 from momentron.errors import InputError, counted, short
 from momentron.fitting.options import FitOptions

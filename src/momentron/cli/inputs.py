@@ -10,15 +10,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from momentron import datasets
 from momentron.data.arguments import meant
-from momentron.data.files import DataFile, TableOptions, read_data, read_frame
-from momentron.data.files._common import naming, some
-from momentron.data.files.readers import restrict
-from momentron.errors import InputError, one_line, short
+from momentron.data.files import Table, TableOptions, read_data, read_frame
+from momentron.data.files.table import naming
+from momentron.errors import InputError, one_line, short, some
 from momentron.separability.designs import Design, read_design
 from momentron.separability.designs.spelling import columns_of
 from momentron.solvers import SOLVERS, Solver
@@ -156,7 +154,7 @@ def as_order(text: str | None) -> list[str] | None:
     return None if text is None else [label.strip() for label in text.split(",")]
 
 
-def load_data(source: Source) -> DataFile:
+def load_data(source: Source) -> Table:
     """DATA of the command line, which no formula changes."""
     name, table = source.data or "digits", source.table
     if source.path is not None:
@@ -165,10 +163,8 @@ def load_data(source: Source) -> DataFile:
         raise InputError(f"--weight {source.weight} needs a file with that column; give DATA")
     with naming(name):
         table.require_plain("it is a known dataset, not a table")
-    bunch = datasets.load(name)
-    data = DataFile(bunch.X, np.asarray(bunch.y))
-    with naming(name):
-        return data if source.classes is None else restrict(data, source.classes)
+    bunch = datasets.load(name, classes=source.classes)
+    return Table(bunch.X, bunch.y)
 
 
 def load_design(source: Source) -> tuple[Design, list[str]]:

@@ -12,8 +12,8 @@ from momentron.cli.inputs import Source, reads_data
 from momentron.cli.model import load_model
 from momentron.cli.output import print_data, require_reader, say
 from momentron.data.files import read_rows
-from momentron.data.files._common import some
 from momentron.data.safefiles import require_writable, write_atomically
+from momentron.errors import some
 from momentron.result import labels_of
 
 

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from momentron.data.arguments import as_count
-from momentron.data.files._common import chosen_labels, naming, unpacked
-from momentron.data.files.binary import array_of
+from momentron.data.files.columns import chosen_labels
+from momentron.data.files.formats import array_of
 from momentron.data.files.svmlight import parse_svmlight
+from momentron.data.files.table import naming, unpacked
 from momentron.data.safefiles import cache_dir, write_atomically
 from momentron.datasets.synthetic import check_dtype
 from momentron.errors import InputError, one_line, short

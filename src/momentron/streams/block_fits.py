@@ -13,7 +13,7 @@ import numpy as np
 from momentron.arithmetic.clock import OutOfTime, TimeLimit, until
 from momentron.data.arguments import parse_size
 from momentron.data.files import FeatureColumns
-from momentron.data.files._common import require_file
+from momentron.data.files.table import SVMLIGHT, require_file
 from momentron.errors import InputError, short
 from momentron.fitting.fits import solved
 from momentron.fitting.options import FitOptions
@@ -29,7 +29,6 @@ from momentron.streams.source import BLOCK_BYTES, ArraySource, NpySource, Source
 from momentron.streams.stream import DiskStream, Stream
 from momentron.views.progress import TableReporter
 
-SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 BLOCKS_IN_MEMORY = 40  # blocks, working set and what solves it, with room to spare
 SMALL_SAMPLE = 500  # rows for methods without working sets: they show how far rows lie apart
 SOFT_SAMPLE = 20_000  # rows from which a soft margin begins

@@ -9,7 +9,8 @@ import numpy as np
 
 from momentron.data.exactness.conversion import as_exact
 from momentron.data.files import FeatureColumns
-from momentron.data.files._common import LABEL_NAMES, naming, position, require_file
+from momentron.data.files.columns import LABEL_NAMES, position
+from momentron.data.files.table import naming, require_file
 from momentron.errors import InputError, short
 from momentron.streams.source import BLOCK_BYTES
 

@@ -15,9 +15,9 @@ import scipy.sparse as sp
 from momentron.arithmetic.clock import require_time
 from momentron.data.exactness.conversion import as_exact
 from momentron.data.exactness.tensors import as_host, host_itemsize, is_dense, is_tensor
-from momentron.data.files._common import labels as as_labels
-from momentron.data.files._common import naming, position, require_file
+from momentron.data.files.columns import as_labels, position
 from momentron.data.files.svmlight import parse_svmlight
+from momentron.data.files.table import naming, require_file
 from momentron.data.safefiles import open_regular, reason
 from momentron.errors import InputError
 from momentron.rows import ComputedRows

@@ -1,11 +1,11 @@
 """Users' data files: tables, svmlight, numpy and parquet; which are read whole, and how."""
 
-from momentron.data.files._common import DataFile, FeatureColumns, TableOptions
 from momentron.data.files.readers import is_path, read_data, read_frame, read_rows
+from momentron.data.files.table import FeatureColumns, Table, TableOptions
 
 __all__ = [
-    "DataFile",
     "FeatureColumns",
+    "Table",
     "TableOptions",
     "is_path",
     "read_data",

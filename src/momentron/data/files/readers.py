@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -18,26 +19,29 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.data.files._common import (
-    DataFile,
+from momentron.data.files.columns import chosen_labels
+from momentron.data.files.formats import (
+    array_of,
+    exact,
+    read_npy,
+    read_npz,
+    read_parquet,
+    read_svmlight,
+)
+from momentron.data.files.table import (
+    SVMLIGHT,
+    TEXT_TABLES,
     FeatureColumns,
+    Table,
     TableOptions,
-    Target,
-    chosen_labels,
     naming,
     require_file,
-    some,
     unpacked,
 )
-from momentron.data.files.binary import array_of, exact, read_npy, read_npz, read_parquet
-from momentron.data.files.columns import Table
-from momentron.data.files.svmlight import read_svmlight
-from momentron.data.files.text_tables import read_table, text_of
-from momentron.errors import InputError, one_line
+from momentron.data.files.text_tables import read_columns, text_of
+from momentron.errors import InputError, one_line, some
 
 BINARY = {".npy": read_npy, ".npz": read_npz, ".parquet": read_parquet}
-TABLES = {".csv": ",", ".tsv": "\t", ".txt": None}  # and their usual delimiters
-SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 _SVMLIGHT_LINE = re.compile(r"\s*[+-]?[\d.]\S*(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?$")
 
 
@@ -48,7 +52,7 @@ def read_data(
     classes: Sequence[Any] | None = None,
     weight: str | int | None = None,
     options: TableOptions | None = None,
-) -> DataFile:
+) -> Table:
     """Read features and labels from a file, by its suffix.
 
     Parameters
@@ -70,7 +74,7 @@ def read_data(
 
     Returns
     -------
-    DataFile
+    Table
 
     Raises
     ------
@@ -97,62 +101,44 @@ def read_data(
     if weight is not None:
         options = replace(options, weight=weight)
     if is_path(target) and str(target).lower().endswith(".npy"):
-        y = _read_named(target, lambda plain, content: array_of(content))
+        with _opened(target) as (_, content):
+            y = array_of(content)
     elif is_path(target) or np.isscalar(target):
         options = replace(options, target=str(target) if is_path(target) else target)
     else:
         y = target
-    data = _read_named(path, lambda plain, content: _read(plain, content, options, y))
-    with naming(path):
-        return data if classes is None else restrict(data, classes)
+    with _opened(path) as (suffix, content):
+        table = _read(suffix, content, options, y)
+        if classes is None:
+            return table
+        if np.ndim(table.y) != 1:
+            raise InputError("has counts, not labels; leave --classes out")
+        rows = np.isin(table.y, chosen_labels(np.unique(table.y).tolist(), classes))
+    names, weights = table.row_names, table.weights
+    return replace(
+        table,
+        X=table.X[rows],
+        y=table.y[rows],
+        row_names=None if names is None else [names[i] for i in np.flatnonzero(rows)],
+        weights=None if weights is None else weights[rows],
+    )
 
 
-def _read_named(path: str | PathLike[str], read: Callable[[str, bytes], Any]) -> Any:
-    """What is read from a file's suffix and content, with its name in every error."""
-    plain, content = open_file(path)
-    with naming(path):
-        try:
-            return read(plain, content)
-        except InputError:
-            raise
-        except Exception as error:  # a damaged file can raise anything inside its parser
-            raise InputError(f"cannot be read as {plain}: {one_line(error)}") from error
-
-
-def _read(plain: str, content: bytes, options: TableOptions, y: Any) -> DataFile:
-    """Features and labels; y has the labels of a .npy file that has only features."""
-    if y is not None:
-        if plain != ".npy":
-            raise InputError(
-                "has its labels in a column; pass its name or position as y (separate labels are "
-                "supported for .npy files only)"
-            )
-        options.require_plain("it has only features")
-        return DataFile(exact(array_of(content)), y)
-    if plain in BINARY:
-        return BINARY[plain](content, options)
-    text = text_of(content)
-    is_svmlight = plain in SVMLIGHT
-    if plain == ".txt" and options.delimiter is None:
-        is_svmlight = bool(_SVMLIGHT_LINE.match(text.lstrip().split("\n", 1)[0]))
-    if is_svmlight:
-        return read_svmlight(text, options)
-    # labels are compared as they are written; counts of successes are numbers
-    as_text = options.failures is None
-    return read_table(text, options, TABLES[plain], labels_as_text=as_text).as_data(options)
-
-
-def open_file(path: str | PathLike[str]) -> tuple[str, bytes]:
-    """(suffix of a file that can be read, its content unpacked)."""
+@contextmanager
+def _opened(path: str | PathLike[str]) -> Iterator[tuple[str, bytes]]:
+    """(suffix, unpacked content) of a file, whose name stands before all that is wrong with it."""
     file = Path(path).expanduser()
     require_file(file)
-    plain, packing = split_suffix(file)
-    known = [*BINARY, *TABLES, *SVMLIGHT]
+    first, suffix = ["", "", *(suffix.lower() for suffix in file.suffixes)][-2:]
+    packing = ""
+    if suffix in (".gz", ".bz2"):
+        suffix, packing = first, suffix
+    known = [*BINARY, *TEXT_TABLES, *SVMLIGHT]
     with naming(path):
-        if plain not in known or (packing and plain in (".npz", ".parquet")):
+        if suffix not in known or (packing and suffix in (".npz", ".parquet")):
             listed = ", ".join(sorted(known))
             raise InputError(
-                f"has suffix {plain + packing!r}; give one of {listed} (text and .npy also .gz)"
+                f"has suffix {suffix + packing!r}; give one of {listed} (text and .npy also .gz)"
             )
         try:
             content = unpacked(file)
@@ -160,28 +146,36 @@ def open_file(path: str | PathLike[str]) -> tuple[str, bytes]:
             raise InputError(f"cannot be read: {one_line(error)}; is it complete?") from error
         if not content or content.isspace():
             raise InputError("is empty; give at least one row")
-    return plain, content
+        try:
+            yield suffix, content
+        except InputError:
+            raise
+        except Exception as error:  # a damaged file can raise anything inside its parser
+            raise InputError(f"cannot be read as {suffix}: {one_line(error)}") from error
 
 
-def split_suffix(path: Path) -> tuple[str, str]:
-    """(suffix, suffix of the packing): of data.csv.gz, .csv and .gz."""
-    first, last = ["", "", *(suffix.lower() for suffix in path.suffixes)][-2:]
-    return (first, last) if last in (".gz", ".bz2") else (last, "")
-
-
-def restrict(data: DataFile, classes: Sequence[Any]) -> DataFile:
-    """Keep the rows of the classes named."""
-    if np.ndim(data.y) != 1:
-        raise InputError("has counts, not labels; leave --classes out")
-    keep = np.isin(data.y, chosen_labels(np.unique(data.y).tolist(), classes))
-    names, weights = data.row_names, data.weights
-    return replace(
-        data,
-        X=data.X[keep],
-        y=data.y[keep],
-        row_names=None if names is None else [names[i] for i in np.flatnonzero(keep)],
-        weights=None if weights is None else weights[keep],
-    )
+def _read(suffix: str, content: bytes, options: TableOptions, y: Any) -> Table:
+    """Features and labels; y has the labels of a .npy file that has only features."""
+    if y is not None:
+        if suffix != ".npy":
+            raise InputError(
+                "has its labels in a column; pass its name or position as y (separate labels are "
+                "supported for .npy files only)"
+            )
+        options.require_plain("it has only features")
+        return Table(exact(array_of(content)), y)
+    if suffix in BINARY:
+        return BINARY[suffix](content, options)
+    text = text_of(content)
+    is_svmlight = suffix in SVMLIGHT
+    if suffix == ".txt" and options.delimiter is None:
+        is_svmlight = bool(_SVMLIGHT_LINE.match(text.lstrip().split("\n", 1)[0]))
+    if is_svmlight:
+        return read_svmlight(text, options)
+    # labels are compared as they are written; counts of successes are numbers
+    as_text = options.failures is None
+    found = read_columns(text, options, TEXT_TABLES[suffix], labels_as_text=as_text)
+    return found.table(options)
 
 
 def is_path(X: Any) -> bool:
@@ -199,33 +193,31 @@ def read_frame(
     Rows with a missing value in a column that is used, of all that there are, or in the weights
     are refused, or left out if the options say so.
     """
-    table, frame = _read_named(path, lambda plain, content: _as_frame(plain, content, options))
-    named = {*columns_used(list(frame.columns)), options.weight}
-    used = [i for i, name in enumerate(table.names) if i != table.row_names and name in named]
-    with naming(path):
-        kept = table.rows_kept(used, options, table.notes)
-    return (frame if kept is None else frame[kept]), table.notes
-
-
-def _as_frame(plain: str, content: bytes, options: TableOptions) -> tuple[Table, Any]:
     import pandas as pd
 
-    why = "a formula names its own columns"
-    options.require_plain(why, but=("delimiter", "decimal", "na", "drop_na", "weight"))
-    if plain not in TABLES:
-        raise InputError(f"has suffix {plain!r}; --formula reads .csv, .tsv and .txt")
-    table = read_table(text_of(content), options, TABLES[plain], labels_as_text=False)
-    if not table.is_named:
-        raise InputError("has no header, so a formula cannot name its columns")
-    columns = dict(enumerate(table.columns))
-    row_names = None if table.row_names is None else columns.pop(table.row_names)
-    twice = [name for name, n in Counter(table.names[i] for i in columns).items() if n > 1]
-    if twice:
-        raise InputError(
-            f"has several columns called {some(twice)}; a formula needs one name for each"
-        )
-    frame = pd.DataFrame({table.names[i]: column for i, column in columns.items()})
-    return table, frame if row_names is None else frame.set_index(row_names)
+    with _opened(path) as (suffix, content):
+        why = "a formula names its own columns"
+        options.require_plain(why, but=("delimiter", "decimal", "na", "drop_na", "weight"))
+        if suffix not in TEXT_TABLES:
+            raise InputError(f"has suffix {suffix!r}; --formula reads .csv, .tsv and .txt")
+        usual = TEXT_TABLES[suffix]
+        found = read_columns(text_of(content), options, usual, labels_as_text=False)
+        if not found.is_named:
+            raise InputError("has no header, so a formula cannot name its columns")
+        columns = dict(enumerate(found.columns))
+        row_names = None if found.row_names is None else columns.pop(found.row_names)
+        names = [found.names[place] for place in columns]
+        twice = [name for name, n in Counter(names).items() if n > 1]
+        if twice:
+            raise InputError(
+                f"has several columns called {some(twice)}; a formula needs one name for each"
+            )
+        frame = pd.DataFrame(dict(zip(names, columns.values(), strict=True)), index=row_names)
+    named = {*columns_used(names), options.weight}
+    with naming(path):
+        used = [place for place in columns if found.names[place] in named]
+        kept = found.complete_rows(used, options, found.notes)
+    return (frame if kept is None else frame[kept]), found.notes
 
 
 def read_rows(
@@ -233,9 +225,9 @@ def read_rows(
     n_features: int,
     fitted: FeatureColumns = FeatureColumns(),  # noqa: B008 (it is frozen)
     *,
-    target: Target = None,
+    target: str | int | None = None,
     options: TableOptions | None = None,
-) -> DataFile:
+) -> Table:
     """Read rows to be classified by a model of `n_features`, with labels or without.
 
     Where both the model and the file name their columns, features are found by name, and the
@@ -258,19 +250,17 @@ def read_rows(
     options : TableOptions or None
         What else is known of a table.
     """
-    plain = split_suffix(Path(path))[0]
-    is_table = plain in TABLES or plain == ".parquet"
-    options = replace(options or TableOptions(), drop_na=is_table, fitted=fitted)
-    data = read_data(path, target=target, options=options)
-    n, found = data.X.shape
-    if sp.issparse(data.X) and found < n_features:
-        X = data.X.tocsr()  # rows end at the last entry that is not zero
+    options = replace(options or TableOptions(), fitted=fitted)
+    table = read_data(path, target=target, options=options)
+    n, found = table.X.shape
+    if sp.issparse(table.X) and found < n_features:
+        X = table.X.tocsr()  # rows end at the last entry that is not zero
         X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(n, n_features))
-        data = replace(data, X=X)
-    elif found == n_features - 1 and target is None and (is_table or plain == ".npy"):
-        data = read_data(path, options=replace(options, has_labels=False))
-    if data.X.shape[1] != n_features:
-        words = "a label column" if data.y.size else "no label column"
+        table = replace(table, X=X)
+    elif found == n_features - 1 and target is None and Path(path).suffix.lower() != ".npz":
+        table = read_data(path, options=replace(options, has_labels=False))
+    if table.X.shape[1] != n_features:
+        words = "a label column" if table.y.size else "no label column"
         fault = f"has {found} features ({words}); the model was fitted to {n_features}"
         raise InputError(f"{one_line(path, 120)} {fault}")
-    return data
+    return table

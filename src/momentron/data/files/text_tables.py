@@ -13,24 +13,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentron.data.exactness.decimals import describe_change, first_changed, may_change
-from momentron.data.files._common import (
+from momentron.data.files.columns import (
     COMMA_NUMBER,
     LABEL_NAMES,
-    TableOptions,
+    Column,
+    FileColumns,
     is_number,
     label_position,
     position,
 )
-from momentron.data.files.columns import Column, Table
+from momentron.data.files.table import MISSING, TableOptions
 from momentron.errors import InputError, counted, one_line, short
 
 # what some programs take for the end of a line, and others for a part of a cell
 DOUBTFUL = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 SAMPLE, SAMPLE_CHARACTERS = 50, 100_000  # lines from which a delimiter is told, fewer if long
-MARKS = (",", ";", "\t", "|")
+DELIMITERS = (",", ";", "\t", "|")
 ROW_NAMES = frozenset({"", "rownames", "row_names", "row.names", "unnamed: 0"})
-_SPACED = re.compile(r"[^ \t]+")  # other white space is a part of cells, as for pandas
-_LOOKS_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "."})
+SPACED = re.compile(r"[^ \t]+")  # other white space is a part of cells, as for pandas
+TRUTH = {"true": 1.0, "false": 0.0, "t": 1.0, "f": 0.0}
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
+FEW = 100  # rows up to which pandas would spend its time on each column
+LONG = 16  # characters from which a decimal may not be the shortest of its float
 
 
 # --- lines and cells ----------------------------------------------------------------------------
@@ -56,14 +60,13 @@ def split_lines(text: str) -> list[str]:
                 f"line {len(before)}, character {len(before[-1]) + 1}: {character!r} may be a line "
                 "break or a part of a cell; remove it"
             )
-    lines = text.split("\n")
-    return lines if lines[-1] else lines[:-1]
+    return text.removesuffix("\n").split("\n")
 
 
 def cells_of(lines: Iterable[str], delimiter: str) -> list[list[str]]:
     """The cells of lines, without white space around them."""
     if delimiter == " ":
-        lines = (" ".join(_SPACED.findall(line)) for line in lines)
+        lines = (" ".join(SPACED.findall(line)) for line in lines)
     return [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter)]
 
 
@@ -79,26 +82,19 @@ def count_cells(text: str, lines: list[str], delimiter: str) -> list[int]:
         text = re.sub(rf'{opening}[^"\n]*(?:""[^"\n]*)*"(?![^{marks}\n])', "x", text)
         lines = text.split("\n")[: len(lines)]  # without what follows the last line feed
         if fault := re.search(rf"{opening}[^\n]*", text):
-            _refuse_quotes(text[: fault.end()].split("\n"), fault.group(), delimiter)
+            rest, before = fault.group(), text[: fault.start()].split("\n")
+            why = "text follows its closing quote; write a quote inside quotes as two"
+            if re.fullmatch(r'"[^"]*(?:""[^"]*)*', rest):
+                why = "its quote is not closed; a cell must end on the line on which it begins"
+            column = len(cells_of([before[-1] + "x"], delimiter)[0]) - 1
+            cell = one_line(repr(rest.split(delimiter)[0]), 40)
+            raise InputError(f"line {len(before)}, column {column} ({cell}): {why}")
     if delimiter == " ":
-        return [len(_SPACED.findall(line)) for line in lines]
+        return [len(SPACED.findall(line)) for line in lines]
     counts = [line.count(delimiter) + 1 for line in lines]
     if 1 not in counts:
         return counts
     return [n if n > 1 or line.strip() else 0 for n, line in zip(counts, lines, strict=True)]
-
-
-def _refuse_quotes(lines: list[str], rest: str, delimiter: str) -> None:
-    """Raise for the cell with which the last of some lines ends."""
-    before = cells_of([lines[-1].removesuffix(rest) + "x"], delimiter)[0]
-    why = "text follows its closing quote; write a quote inside quotes as two"
-    if re.fullmatch(r'"[^"]*(?:""[^"]*)*', rest):
-        why = "its quote is not closed; a cell must end on the line on which it begins"
-    where = f"line {len(lines)}, column {len(before) - 1}"
-    raise InputError(f"{where} ({one_line(repr(rest.split(delimiter)[0]), 40)}): {why}")
-
-
-# --- delimiter, header, labels ------------------------------------------------------------------
 
 
 def sniff(lines: list[str], usual: str | None) -> str | None:
@@ -106,7 +102,7 @@ def sniff(lines: list[str], usual: str | None) -> str | None:
     sample = list(islice((line for line in lines if line.strip(" ")), SAMPLE))
     sample = sample[: max(3, SAMPLE_CHARACTERS // len(sample[0]))]
     scores = {}
-    for mark in MARKS:
+    for mark in DELIMITERS:
         try:
             first, *others = count_cells("\n".join(sample), sample, mark)
         except InputError:
@@ -123,13 +119,16 @@ def sniff(lines: list[str], usual: str | None) -> str | None:
     return " " if all(len(line.split()) > 1 for line in sample) else None
 
 
-def table_of(
+# --- header and labels --------------------------------------------------------------------------
+
+
+def read_heading(
     lines: list[str], numbers: Sequence[int], delimiter: str, options: TableOptions
-) -> Table:
-    """A table without its columns yet, of lines that are not blank and have these numbers."""
+) -> FileColumns:
+    """The names of the columns of lines that are not blank and have these numbers."""
     sample = cells_of(lines[:3], delimiter)
     first, second = sample[0], sample[min(1, len(sample) - 1)]
-    if len(second) == len(first) + 1 and all(_is_text(cell) for cell in first):
+    if len(second) == len(first) + 1 and all(map(_is_text, first)):
         starts = [row[0] for row in sample[1:]]
         if len(set(starts)) == len(starts):
             first = ["", *first]  # R leaves out the heading of row names
@@ -144,7 +143,7 @@ def table_of(
     has_row_names = is_named and target != 0 and first[0].lower() in ROW_NAMES
     names = [name if is_named and name else str(place) for place, name in enumerate(first)]
     rows = numbers[1:] if is_named else numbers
-    return Table(names, is_named, target, why, 0 if has_row_names else None, rows)
+    return FileColumns(names, is_named, target, why, 0 if has_row_names else None, rows)
 
 
 def _label_column(
@@ -177,14 +176,13 @@ def _label_column(
 def _is_header(first: list[str], second: list[str], column: int) -> bool:
     features = first[:column] + first[column + 1 :]
     below = second[:column] + second[column + 1 :]
-    if any(_is_text(cell) for cell in features):
+    if any(map(_is_text, features)):
         # text above text may be a row without a header, if a number is next to it
-        has_number = any(is_number(cell) for cell in first)
-        changes = len(below) != len(features) or any(
-            _is_text(cell) and not _is_text(under)
-            for cell, under in zip(features, below, strict=True)
+        return (
+            not any(map(is_number, first))
+            or len(below) != len(features)
+            or any(_is_text(a) and not _is_text(b) for a, b in zip(features, below, strict=True))
         )
-        return changes or not has_number
     word = first[column].lower()
     if word not in LABEL_NAMES:
         return False
@@ -196,21 +194,16 @@ def _is_header(first: list[str], second: list[str], column: int) -> bool:
 
 
 def _is_text(cell: str) -> bool:
-    is_number_here = is_number(cell) or COMMA_NUMBER.fullmatch(cell)
-    return cell.lower() not in _LOOKS_MISSING and not is_number_here
+    is_missing = cell.lower() in MISSING | {"none", "?", "-"}
+    return not (is_missing or is_number(cell) or COMMA_NUMBER.fullmatch(cell))
 
 
-# --- cells --------------------------------------------------------------------------------------
-
-TRUTH = {"true": 1.0, "false": 0.0, "t": 1.0, "f": 0.0}
-THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
-FEW = 100  # rows up to which pandas would spend its time on each column
-LONG = 16  # characters from which a decimal may not be the shortest of its float
+# --- values -------------------------------------------------------------------------------------
 
 
-def read_table(
+def read_columns(
     text: str, options: TableOptions, usual: str | None, *, labels_as_text: bool
-) -> Table:
+) -> FileColumns:
     """The columns of a table of text; `usual` is the delimiter that its suffix suggests."""
     lines = split_lines(text)
     delimiter = options.delimiter or sniff(lines, usual)
@@ -222,35 +215,34 @@ def read_table(
         numbers = [number for number, count in zip(numbers, counts, strict=True) if count]
         lines = [lines[number - 1] for number in numbers]
         counts = [count for count in counts if count]
-    table = table_of(lines, numbers, delimiter, options)
-    width = len(table.names)
-    if table.is_named:
+    found = read_heading(lines, numbers, delimiter, options)
+    width = len(found.names)
+    if found.is_named:
         lines, counts = lines[1:], counts[1:]
     if not lines:
         raise InputError("has a header and no rows; give at least one row")
     if counts.count(width) < len(counts):
         uneven = next(i for i, count in enumerate(counts) if count != width)
-        found = counted(counts[uneven], "column")
-        raise InputError(f"line {table.rows[uneven]}: {found} where the first line has {width}")
+        cells = counted(counts[uneven], "column")
+        raise InputError(f"line {found.rows[uneven]}: {cells} where the first line has {width}")
     if delimiter != usual:
         mark = {"\t": "tab", " ": "white space"}.get(delimiter, repr(delimiter))
-        table.notes.append(f"delimiter {mark}")
-    text_columns = (table.target if labels_as_text else None, table.row_names)
+        found.notes.append(f"delimiter {mark}")
+    text_columns = (found.target if labels_as_text else None, found.row_names)
     words = {place for place in text_columns if place is not None}
     columns = _parse(lines, delimiter, width, words, options)
     decimal = options.decimal or "."
     if options.decimal is None and delimiter != ",":
-        decimal = _decimal_mark(table, columns)
+        decimal = _decimal_mark(found, columns)
     if decimal == ",":
-        table.notes.append("decimal comma")
-    for place, cells in enumerate(columns):
-        if cells.dtype == object:
-            is_word = place in words
-            cells = _as_values(table, place, cells, None if is_word else decimal, options)
-        table.columns.append(cells)
-    if table.row_names is not None:
-        table.notes.append("row names from the first column")
-    return table
+        found.notes.append("decimal comma")
+    for place, column in enumerate(columns):
+        if column.dtype == object:
+            column = _as_values(found, place, column, None if place in words else decimal, options)
+        found.columns.append(column)
+    if found.row_names is not None:
+        found.notes.append("row names from the first column")
+    return found
 
 
 def _parse(
@@ -265,27 +257,24 @@ def _parse(
     content = "\n".join(lines).encode()
     has_commas = delimiter != "," and (options.decimal == "," or b"," in content)
     needs_text = options.na is not None or has_commas or may_change(content)
-    is_plain = not needs_text and delimiter != " " and b'"' not in content
-    if is_plain and len(lines) <= max(FEW, width):
-        columns = _read_numbers(lines, delimiter, width, words)
-        if columns is not None:
+    if not needs_text:
+        is_plain = delimiter != " " and b'"' not in content
+        is_small = is_plain and len(lines) <= max(FEW, width)
+        columns = _read_numbers(lines, delimiter, width, words) if is_small else None
+        columns = columns or _read_csv(content, delimiter, width, words)
+        if all(column.dtype == object or np.isfinite(column).all() for column in columns):
             return columns
-    columns = _read_csv(content, delimiter, width, None if needs_text else words)
-    if all(column.dtype == object or np.isfinite(column).all() for column in columns):
-        return columns
-    return _read_csv(content, delimiter, width, None)
+    return _read_csv(content, delimiter, width, range(width))
 
 
 def _read_numbers(
     lines: list[str], delimiter: str, width: int, words: Collection[int]
 ) -> list[Column] | None:
-    """The columns of a few lines; None where a cell outside `words` is not a finite number."""
+    """The columns of a few lines; None where a cell outside `words` is not a number."""
     others = [place for place in range(width) if place not in words]
     try:
         values = np.loadtxt(lines, delimiter=delimiter, comments=None, usecols=others, ndmin=2)
     except ValueError:
-        return None
-    if not np.isfinite(values).all():
         return None
     columns = dict(zip(others, values.T, strict=True))
     for place in words:
@@ -293,10 +282,8 @@ def _read_numbers(
     return [columns[place] for place in range(width)]
 
 
-def _read_csv(
-    content: bytes, delimiter: str, width: int, words: Collection[int] | None
-) -> list[Column]:
-    """The columns as pandas reads them, text for those of `words`, or for all if it is None."""
+def _read_csv(content: bytes, delimiter: str, width: int, words: Collection[int]) -> list[Column]:
+    """The columns as pandas reads them, text for those of `words`."""
     import pandas as pd
 
     # since 3.1 the nearest float64 is the only way in which pandas reads a number
@@ -307,7 +294,7 @@ def _read_csv(
         header=None,
         names=range(width),
         index_col=False,
-        dtype=object if words is None else dict.fromkeys(words, object),
+        dtype=dict.fromkeys(words, object),
         na_filter=False,
         skip_blank_lines=False,
         low_memory=False,
@@ -318,38 +305,38 @@ def _read_csv(
     return [c.astype(np.float64, copy=False) if c.dtype.kind in "iu" else c for c in columns]
 
 
-def _decimal_mark(table: Table, columns: list[Column]) -> str:
+def _decimal_mark(found: FileColumns, columns: list[Column]) -> str:
     """The mark before decimals, as the cells show it."""
     commas = {
-        place: found
+        place: cells
         for place, column in enumerate(columns)
-        if column.dtype == object and place != table.row_names
-        if (found := [cell for cell in map(str.strip, column) if COMMA_NUMBER.fullmatch(cell)])
+        if column.dtype == object and place != found.row_names
+        if (cells := [cell for cell in map(str.strip, column) if COMMA_NUMBER.fullmatch(cell)])
     }
     if not commas:
         return "."
-    place, found = next(iter(commas.items()))
-    name = short(table.names[place])
-    where = f"column {name} has {counted(len(found), 'cell')} such as {found[0]}"
+    place, cells = next(iter(commas.items()))
+    name = short(found.names[place])
+    where = f"column {name} has {counted(len(cells), 'cell')} such as {cells[0]}"
     points = sum("." in cell and is_number(cell) for column in columns for cell in column)
     if points:
         raise InputError(
             f"{where}, and {counted(points, 'cell')} with a decimal point; say --decimal , or ."
         )
-    if all(THOUSANDS.fullmatch(cell) for found in commas.values() for cell in found):
+    if all(THOUSANDS.fullmatch(cell) for cells in commas.values() for cell in cells):
         raise InputError(f"{where}, decimals or thousands; say --decimal , or remove the commas")
     return ","
 
 
 def _as_values(
-    table: Table, place: int, column: Column, decimal: str | None, options: TableOptions
+    found: FileColumns, place: int, column: Column, decimal: str | None, options: TableOptions
 ) -> Column:
     """Numbers, truth values or text of a column; text alone where there is no mark of decimals."""
     import pandas as pd
 
-    codes, found = pd.factorize(column)
-    cells = np.array([cell.strip() for cell in found], object)
-    if place == table.row_names:
+    codes, different = pd.factorize(column)
+    cells = np.array([cell.strip() for cell in different], object)
+    if place == found.row_names:
         return cells[codes]
     missing = np.array([options.is_missing(cell) for cell in cells], bool)
     given = cells[~missing].tolist()
@@ -360,9 +347,9 @@ def _as_values(
     values = np.full(len(cells), np.nan)
     if decimal is not None and all(map(is_number, texts)):
         values[~missing] = numbers = np.array([float(text) for text in texts])
-        name, rows = table.names[place], np.flatnonzero(~missing)
+        name, rows = found.names[place], np.flatnonzero(~missing)
         if fault := _fault_of(given, texts, numbers, decimal):
-            line = table.rows[int(np.argmax(codes == rows[fault[0]]))]
+            line = found.rows[int(np.argmax(codes == rows[fault[0]]))]
             raise InputError(f"line {line}, column {short(name)}: {fault[1]}")
         is_longer = [
             len(text) >= LONG and text != shortest and Decimal(text) != Decimal(shortest)
@@ -370,7 +357,7 @@ def _as_values(
         ]
         if any(is_longer):
             longer = int(np.isin(codes, rows[is_longer]).sum())
-            table.notes.append(
+            found.notes.append(
                 f"{counted(longer, 'cell')} of {name} with more digits than float64 keeps, taken "
                 "as the shortest decimals of their floats"
             )

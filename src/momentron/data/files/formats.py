@@ -1,4 +1,4 @@
-"""Binary files: numpy arrays and parquet."""
+"""Files that say what their columns are: numpy arrays, Parquet and svmlight."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from momentron.data.exactness.conversion import as_exact
-from momentron.data.files._common import (
-    DataFile,
-    FeatureColumns,
-    TableOptions,
+from momentron.data.files.columns import (
+    FileColumns,
+    as_labels,
     label_position,
-    labels,
     match_columns,
     position,
-    some,
 )
-from momentron.data.files.columns import Table
-from momentron.errors import InputError, counted, short
+from momentron.data.files.svmlight import parse_svmlight
+from momentron.data.files.table import FeatureColumns, Table, TableOptions, naming
+from momentron.errors import InputError, counted, short, some
 
 CSR_PARTS = ("X_data", "X_indices", "X_indptr", "X_shape")
 NO_LABELS = np.empty(0, int)
@@ -33,31 +31,30 @@ def array_of(content: bytes) -> NDArray[Any]:
     return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
 
 
-def read_npy(content: bytes, options: TableOptions) -> DataFile:
+def read_npy(content: bytes, options: TableOptions) -> Table:
     """Read a 2-D array, one column of which is the label."""
     why = "an array has no named columns; select them before you save it"
     options.require_plain(why, but=("target", "weight", "has_labels", "fitted"))
-    table = array_of(content)
-    if table.ndim != 2 or table.shape[1] < 2:
-        raise InputError(f"has shape {table.shape}; give 2-D with a feature and a label column")
+    array = array_of(content)
+    if array.ndim != 2 or array.shape[1] < 2:
+        raise InputError(f"has shape {array.shape}; give 2-D with a feature and a label column")
     if not options.has_labels:
-        return DataFile(_finite(table), NO_LABELS)
-    width, weights = table.shape[1], None
+        return Table(_finite(array), NO_LABELS)
+    width, weight = array.shape[1], None
     target = position(-1 if options.target is None else options.target, None, width)
-    gone = [target]
     if options.weight is not None:
-        gone.append(position(options.weight, None, width, what="weight"))
-        if gone[1] == target or width < 3:
+        weight = position(options.weight, None, width, what="weight")
+        if weight == target or width < 3:
             raise InputError(
                 f"needs columns for features, labels and weights; it has {width}, and its "
                 f"labels are in column {target}"
             )
-        weights = _finite(table[:, gone[1:]]).ravel()
-    X = _finite(np.delete(table, gone, axis=1), skipped=gone)
-    return DataFile(X, labels(table[:, target]), weights=weights)
+    X = _finite(array, [place for place in range(width) if place not in (target, weight)])
+    weights = None if weight is None else _finite(array, [weight]).ravel()
+    return Table(X, as_labels(array[:, target]), weights=weights)
 
 
-def read_npz(content: bytes, options: TableOptions) -> DataFile:
+def read_npz(content: bytes, options: TableOptions) -> Table:
     """Read X and y, or the parts of a CSR matrix and y; rows to be classified need no y."""
     why = "an npz has its features under the key X and its labels under y"
     options.require_plain(why, but=("fitted",))
@@ -75,24 +72,24 @@ def read_npz(content: bytes, options: TableOptions) -> DataFile:
         X = exact(csr_matrix(tuple(parts), shape=tuple(map(int, shape)))).astype(np.float64)
         if not np.isfinite(X.data).all():
             raise InputError("has a missing or infinite value in X_data; remove that row")
-    y = labels(found["y"]) if "y" in found else NO_LABELS
+    y = as_labels(found["y"]) if "y" in found else NO_LABELS
     if "y" in found and y.shape != (X.shape[0],):
         raise InputError(
             f"has X of shape {X.shape} and y of shape {y.shape}; give one label per row"
         )
-    names = [str(name) for name in found["feature_names"]] if "feature_names" in found else None
-    if names is not None and len(names) != X.shape[1]:
+    if "feature_names" not in found:
+        return Table(X, y)
+    names = [str(name) for name in found["feature_names"]]
+    if len(names) != X.shape[1]:
         raise InputError(f"names {len(names)} of {counted(X.shape[1], 'feature')} in feature_names")
-    if names is None:
-        return DataFile(X, y)
     columns, ignored = options.fitted or FeatureColumns(names), list[str]()
     if columns.names is not None:
         X = X[:, match_columns(columns.features, names)]
         ignored = [name for name in names if name not in columns.features]
-    return DataFile(X, y, columns.features, columns=columns, ignored=ignored)
+    return Table(X, y, columns.features, columns=columns, ignored=ignored)
 
 
-def read_parquet(content: bytes, options: TableOptions) -> DataFile:
+def read_parquet(content: bytes, options: TableOptions) -> Table:
     """Read a table of typed columns, one of which is the label, by name or position."""
     try:
         import pyarrow.parquet as pq
@@ -106,23 +103,21 @@ def read_parquet(content: bytes, options: TableOptions) -> DataFile:
     if options.delimiter is not None or options.decimal is not None or options.na is not None:
         raise InputError("takes no --delimiter, --decimal or --na: its columns have types")
     target, why = label_position(names, options)
-    is_label = options.failures is None  # else the target counts successes
+    label = target if options.failures is None else None  # else the target counts successes
     columns = [
-        _typed(name, place, table.column(place), place == target and is_label)
-        for place, name in enumerate(names)
+        _typed(name, place, table.column(place), place == label) for place, name in enumerate(names)
     ]
     rows = range(table.num_rows)
-    return Table(names, True, target, why, None, rows, "row", columns).as_data(options)
+    return FileColumns(names, True, target, why, None, rows, "row", columns).table(options)
 
 
 def _typed(name: str, place: int, values: Any, is_label: bool) -> NDArray[Any]:
-    """A column of a parquet file."""
+    """A column of a Parquet file."""
     import pyarrow as pa
 
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
     kind = values.type
-    if pa.types.is_dictionary(kind):
-        values = values.cast(kind.value_type)
-        kind = values.type
     missing = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     if is_label or pa.types.is_string(kind) or pa.types.is_large_string(kind):
         found = np.empty(len(missing), object)
@@ -144,8 +139,19 @@ def _typed(name: str, place: int, values: Any, is_label: bool) -> NDArray[Any]:
     return numbers
 
 
-def _finite(X: NDArray[Any], skipped: Sequence[int] = ()) -> NDArray[np.float64]:
-    """Return X as float64, or name its first cell that is not a finite number."""
+def read_svmlight(text: str, options: TableOptions) -> Table:
+    """Read lines of `label index:value ...`."""
+    why = "svmlight puts the label first in each line, and names no columns"
+    options.require_plain(why, but=("drop_na", "fitted"))
+    X, y = parse_svmlight(text.encode())
+    if not len(y) or X.shape[1] == 0:
+        raise InputError("has no rows with features; give at least one 'label index:value' line")
+    return Table(X, as_labels(y))
+
+
+def _finite(array: NDArray[Any], places: Sequence[int] | None = None) -> NDArray[np.float64]:
+    """Some columns of an array as float64, or the first cell that is not a finite number."""
+    X = array if places is None else array[:, places]
     if X.ndim != 2 or 0 in X.shape:
         raise InputError(f"has X of shape {X.shape}; give 2-D with at least one row and feature")
     if X.dtype.kind not in "biuf":
@@ -153,14 +159,12 @@ def _finite(X: NDArray[Any], skipped: Sequence[int] = ()) -> NDArray[np.float64]
     out = exact(X).astype(np.float64, copy=False)
     if not np.isfinite(out).all():
         i, j = np.argwhere(~np.isfinite(out))[0]
-        place = int(np.delete(np.arange(X.shape[1] + len(skipped)), skipped)[j])
+        place = j if places is None else places[j]
         raise InputError(f"row {i}, column {place}: {out[i, j]} is not finite; remove the row")
     return out
 
 
 def exact(values: Any) -> Any:
     """Return values as floats; refuse the file where float64 would round one."""
-    try:
+    with naming("cannot be used:"):
         return as_exact(values)
-    except InputError as error:
-        raise InputError(f"cannot be used: {error}") from error

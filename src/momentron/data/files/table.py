@@ -1,0 +1,126 @@
+"""A table on its way in: what users say of it, what is read from it, and its file."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentron.data.safefiles import reason, require_regular
+from momentron.errors import InputError, one_line, short
+
+TEXT_TABLES = {".csv": ",", ".tsv": "\t", ".txt": None}  # and their usual delimiters
+SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+IN_BLOCKS = (".npy", ".parquet", *SVMLIGHT)  # files that can be read in blocks, too
+MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "."})  # in any case
+DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "whitespace": " "}
+
+
+@dataclass(frozen=True)
+class FeatureColumns:
+    """The columns of the table that a model was fitted to, by which it finds them in another."""
+
+    names: Sequence[str] | None = None  # what became features, in order; None: by position
+    target: str | None = None  # the column of labels
+    # of the columns that became dummies, the first left out
+    levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def features(self) -> list[str]:
+        """The names of the features, with a dummy for each level but the first."""
+        found: list[str] = []
+        for name in self.names or ():
+            dummies = [f"{name}[{level}]" for level in self.levels.get(name, ())[1:]]
+            found += dummies or [name]
+        return found
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What a user says of a table; what is left out is found in the file, and reported."""
+
+    target: str | int | None = None  # the column of labels, by name or position
+    columns: tuple[str | int, ...] = ()  # the features; empty: all other columns
+    drop: tuple[str | int, ...] = ()  # columns to leave out
+    delimiter: str | None = None  # one character; a space stands for any number of spaces and tabs
+    decimal: str | None = None  # "." or ","
+    na: tuple[str, ...] | None = None  # text of missing values, in place of `MISSING`
+    drop_na: bool = False  # leave out rows with a missing value in a column that is used
+    dummies: bool = False  # one-hot encode text columns, dropping the first level
+    weight: str | int | None = None  # a column of weights or frequencies
+    failures: str | int | None = None  # of grouped data, whose target has the successes
+    # Of a model whose rows are read to be classified: other columns are ignored, and labels may be
+    # missing; y is then text, empty where one is.
+    fitted: FeatureColumns | None = None
+    has_labels: bool = True  # else all columns are features
+
+    def __post_init__(self) -> None:
+        mark = DELIMITERS.get(self.delimiter or "", self.delimiter)
+        if mark is not None and (len(mark) != 1 or mark in '"\n\r' or mark.isalnum()):
+            raise InputError(f"delimiter={mark!r} must be one character, such as ; or tab")
+        object.__setattr__(self, "delimiter", mark)
+        if self.decimal not in (None, ".", ","):
+            raise InputError(f"decimal={short(self.decimal)} must be '.' or ','")
+        if self.decimal is not None and self.decimal == mark:
+            raise InputError(f"delimiter and decimal are both {mark!r}; they must differ")
+
+    def is_missing(self, cell: str) -> bool:
+        """Whether a cell, without white space around it, stands for a missing value."""
+        return cell in self.na if self.na is not None else cell.lower() in MISSING
+
+    def require_plain(self, why: str, *, but: tuple[str, ...] = ("target",)) -> None:
+        """Raise where more than what is named is said of a file."""
+        for part in fields(self):
+            given = getattr(self, part.name)
+            if part.name not in but and given != part.default:
+                option = "--" * (part.name != "target") + part.name.replace("_", "-")
+                raise InputError(f"takes no {option} ({short(given)} given): {why}")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Features and labels of a file, in memory."""
+
+    X: Any  # ndarray of float64 or csr_matrix of shape (n_samples, n_features), all finite
+    y: NDArray[Any]  # labels, as `as_labels` has them; or (n_samples, 2): successes and failures
+    feature_names: list[str] | None = None  # where the file names its columns
+    row_names: list[str] | None = None  # or row numbers, if some rows were left out
+    weights: NDArray[np.float64] | None = None
+    taken: list[str] = field(default_factory=list)  # what was taken as what, for a user to see
+    columns: FeatureColumns | None = None  # which columns of the file are the features
+    ignored: list[str] = field(default_factory=list)  # columns that are not features of the model
+    kept: NDArray[np.bool_] | None = None  # which rows these are, where some were left out
+
+
+@contextmanager
+def naming(path: Any) -> Iterator[None]:
+    """Put the name of a file before what is wrong with it."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{one_line(path, 120)} {error}") from error.__cause__
+
+
+def require_file(path: str | Path) -> None:
+    """Refuse what is not a regular file before it is opened: a pipe would block for ever."""
+    try:
+        found = Path(path).stat()
+    except FileNotFoundError:
+        raise InputError(f"{one_line(path, 120)} does not exist; check the path") from None
+    except (OSError, ValueError) as error:  # a folder on the way that may not be entered
+        raise InputError(f"{one_line(path, 120)} cannot be reached: {reason(error)}") from error
+    require_regular(found, path)
+
+
+def unpacked(path: Path) -> bytes:
+    """The content of a file, decompressed by its suffix."""
+    content = path.read_bytes()
+    unpack = {".gz": gzip.decompress, ".bz2": bz2.decompress}.get(path.suffix.lower())
+    return unpack(content) if unpack and content else content
