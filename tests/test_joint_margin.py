@@ -15,7 +15,13 @@ from momentron.rows import DenseOperator, SparseOperator
 from momentron.solvers import Auto
 from momentron.solvers.auto import AutoSettings
 from momentron.solvers.auto.class_newton import ClassForm
-from momentron.solvers.auto.class_systems import ActiveRows, ClassBlocks, Hessian, PairTable
+from momentron.solvers.auto.class_systems import (
+    ActiveRows,
+    ClassBlocks,
+    Hessian,
+    PairTable,
+    copy_of,
+)
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.multiclass import ClassMargin
 from momentron.solvers.problem import Problem
@@ -85,7 +91,7 @@ def hessian_problem(has_border):
     active = rng.random((9, 3)) < 0.6
     active[np.arange(9), labels] = False
     pairs = PairTable(labels, 3)
-    rows = ActiveRows(DenseOperator(X), np.arange(9), has_border)
+    rows = ActiveRows(DenseOperator(X), has_border)
     width = 4 + has_border
     A = np.hstack([X, np.ones((9, 1))])[:, :width]
     ridge = np.diag(np.r_[np.ones(4), np.zeros(int(has_border))])
@@ -120,13 +126,13 @@ def test_rows_that_are_not_copied_give_the_same_products(has_border):
     rng = np.random.default_rng(6)
     X, index = rng.normal(size=(50, 7)), np.array([3, 8, 9, 40])
     centre = X.mean(axis=0)
-    how = DenseOperator(X), index, has_border, centre, np.float64
-    kinds = [ActiveRows(*how, memory) for memory in (10**6, 10)]
-    assert kinds[0].is_copy
-    assert not kinds[1].is_copy
+    operator = DenseOperator(X)
+    copy = copy_of(operator, index, centre, np.float64)
+    kinds = [ActiveRows(copy, has_border), ActiveRows(operator.some(index), has_border, centre)]
     V, A = rng.normal(size=(7 + has_border, 3)), rng.normal(size=(4, 3))
     D = rng.uniform(1.0, 2.0, 4)
-    kinds.append(ActiveRows(SparseOperator(sp.csr_array(X - centre)), index, has_border))
+    sparse = copy_of(SparseOperator(sp.csr_array(X - centre)), index, centre, np.float64)
+    kinds.append(ActiveRows(sparse, has_border))
     S = np.arange(4)
     for name, argument in (
         ("times", (V,)),
@@ -156,8 +162,7 @@ def test_more_features_than_rows(form, fits_intercept, monkeypatch):
 
 def test_no_active_rows_at_all():
     none = np.array([], np.intp)
-    rows = ActiveRows(DenseOperator(np.ones((5, 3))), none, True, None, np.float32)
-    assert rows.squares.shape == (0,)
+    rows = ActiveRows(DenseOperator(np.ones((0, 3), np.float32)), True)
     assert rows.covariance(np.array([], np.intp), np.array([])).shape == (3, 3)
     blocks = ClassBlocks(Hessian(rows, PairTable(none, 4), np.zeros((0, 4)), 1.0))
     assert np.isfinite(blocks.apply(np.ones((4, 4)))).all()
@@ -183,13 +188,13 @@ def test_little_memory_gives_a_wider_interval_and_no_lie(always):
 @pytest.mark.parametrize("fits_intercept", [False, True])
 def test_a_gradient_is_the_slope_of_the_objective(fits_intercept):
     X, y, _ = random_problem(11)
-    form = ClassForm(DenseOperator(X), PairTable(y, y.max() + 1), fits_intercept, Deadline())
+    form = ClassForm(Problem.from_data(X, y, fit_intercept=fits_intercept), Deadline())
     loss = form.loss(0.1)
     rng = np.random.default_rng(0)
-    W, b = 0.1 * rng.normal(size=form.point.x.shape), np.zeros(form.pairs.n_classes)
+    W, b = 0.1 * rng.normal(size=form.point.x.shape), np.zeros(y.max() + 1)
     form.go_to(W, b)
     gradient = form._gradient(loss.weights(loss.at(form.p)))
-    direction = form._towards(rng.normal(size=gradient.shape))
+    direction = form.towards(rng.normal(size=gradient.shape))
     seen = np.vstack([direction.dx, direction.db + form.centre @ direction.dx])  # from the centre
 
     def objective(t):

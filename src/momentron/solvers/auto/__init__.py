@@ -1,15 +1,17 @@
 """`auto`: accelerate, identify, solve, certify. Machine precision at the price of a few passes."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime
-from momentron.solvers.auto.class_kernel import class_engine
+from momentron.solvers.auto.class_kernel import ClassKernel, SplitMargin
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.hard import HardSearch
+from momentron.solvers.auto.multiclass import ClassEngine, ClassMargin
 from momentron.solvers.auto.search import Engine
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.auto.soft import SoftSearch
@@ -26,6 +28,8 @@ from momentron.solvers.solver import (
 from momentron.status import Status
 
 __all__ = ["Auto", "AutoSettings", "AutoState"]
+
+TAME = (1e-30, 1e30)  # √K_ii with which products of kernel values, which nobody scales, are floats
 
 
 @dataclass
@@ -126,6 +130,46 @@ class Auto(Solver):
     def candidates(self, problem: Any, state: Any) -> Candidates:
         proposal: Candidates = state.proposed(problem)
         return proposal
+
+
+def class_engine(
+    problem: Problem,
+    options: RunOptions,
+    deadline: Deadline,
+    settings: AutoSettings,
+    exact: Callable[[Start | None], Engine],
+) -> ClassEngine | None:
+    """The engine of many classes for a problem, or None where exact solves are better.
+
+    Pairs (example, wrong label) that are too many for exact solves on working sets of them have
+    one; those of a kernel only if all examples nearly fit a working set. So do fewer pairs where
+    alternating directions, which single precision ends, are likely to be faster; where they are
+    not, exact solves take over.
+    """
+    n_pairs, tol, start = problem.size, options.tol, options.start
+    if not problem.labels.is_paired or problem.penalty.has_box:
+        return None
+    is_rough = tol >= settings.split_finest
+    most = settings.many_soft_pairs if problem.is_soft and is_rough else settings.many_pairs
+    is_few = n_pairs < most
+    if is_few and not (is_rough and n_pairs >= settings.many_split_pairs):
+        return None
+    matrix, kernel = problem.operator.as_matrix(), problem.operator.as_kernel()
+    n_bytes = settings.kernel_entry_bytes * problem.operator.shape[0] ** 2
+    given: dict[str, Any] = {"start": start, "exact": exact, "is_few": is_few}
+    if matrix is not None:
+        # A warm start is a classifier in features, which need not be a combination of the rows.
+        is_wide = matrix.shape[0] < matrix.shape[1] and start is None
+        if is_wide and n_bytes <= settings.memory:
+            return SplitMargin(problem, deadline, settings, **given)
+        return None if is_few else ClassMargin(problem, deadline, settings, **given)
+    if kernel is None or not kernel.kernel.is_semidefinite or n_bytes > 3 * kernel.cache_bytes:
+        return None
+    if not is_few:
+        given["exact"] = None
+    elif not TAME[0] < kernel.radius < TAME[1]:
+        return None
+    return ClassKernel(problem, tol, deadline, settings, **given)
 
 
 def _nothing(problem: Problem) -> Candidates:

@@ -6,8 +6,7 @@ examples. Where they are slow, Newton's method (`multiclass`) goes on with the r
 K = LLᵀ; few pairs are left to exact solves.
 """
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,17 +14,14 @@ from scipy.linalg import solve_triangular
 
 from momentron.rows import DenseOperator, KernelOperator
 from momentron.rows.dense import matvec
-from momentron.solvers.auto.deadline import Deadline
+from momentron.solvers.auto.class_systems import PairTable
 from momentron.solvers.auto.linear_algebra import add_to_diagonal, cholesky_of, copied
 from momentron.solvers.auto.multiclass import ClassEngine, ClassMargin
-from momentron.solvers.auto.search import Engine
-from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.splitting import ShiftedInverse, Splitting
 from momentron.solvers.auto.working_rows import gram_of, sample
 from momentron.solvers.problem import Problem
-from momentron.solvers.solver import RunOptions, Start
+from momentron.solvers.solver import Candidates, Start
 
-TAME = (1e-30, 1e30)  # √K_ii with which products of kernel values, which nobody scales, are floats
 RHO = 0.5  # of alternating directions, in units of mean K_ii: others take as many steps or more
 STEPS = 10  # between two looks
 # Looks among which the gap halves, or others take over: Newton, or exact solves of few pairs.
@@ -61,7 +57,7 @@ class SplitMargin(ClassEngine):
         else:
             assert kernel is not None and kernel.kernel.matrix is not None
             self.K = kernel.kernel.matrix
-        self._go_to(np.zeros(self.pairs.shape), np.zeros(self.pairs.n_classes))
+        self._go_to(self.labels.zeros(self.K.shape[0]), np.zeros(self.labels.n_classes))
         self.remaining = self._rounds(start)
 
     def _go_to(self, coef: np.ndarray, b: np.ndarray) -> None:
@@ -73,13 +69,16 @@ class SplitMargin(ClassEngine):
 
     def _rounds(self, start: Start | None) -> Iterator[None]:
         self.inverse = ShiftedInverse(self.K, RHO, self.inverse)
-        fits_intercept, C = self.problem.dual_set.fits_intercept, self.C * np.asarray(self.shares)
-        splitting = Splitting(self.inverse, self.pairs, fits_intercept, C)
+        labels, penalty = self.labels, self.problem.penalty
+        C = np.ravel(penalty.stiffness * penalty.shares)[:: labels.per_example]
+        pairs = PairTable(labels.codes, labels.n_classes)
+        splitting = Splitting(self.inverse, pairs, labels.fit_intercept, C)
         if start is not None:
             # w may have had other examples, whose part in the outputs is gone
-            self._go_to(start.w[0], self.labels.all_intercepts(start.b))
+            self._go_to(start.w[0], labels.all_intercepts(start.b))
             square = float(np.vdot(self.coef, self.outputs))
-            splitting.go_to(self.table_of(start, square), self.outputs + self.b)
+            weights = self.weights_of(start, square)
+            splitting.go_to(labels.dual_of(weights), self.outputs + self.b)
         patience = SHORT_PATIENCE if self.is_few else PATIENCE
         gaps: list[float] = []
         while len(gaps) <= patience or gaps[-1] <= 0.5 * gaps[-1 - patience]:
@@ -87,7 +86,7 @@ class SplitMargin(ClassEngine):
             splitting.advance(STEPS)
             self._go_to(splitting.coefficients(), splitting.b)
             splitting.correct(self.outputs)
-            self.weights = splitting.weights()
+            self.weights = labels.from_dual(splitting.weights())
             gaps.append(self.bounds().gap)
             self.gap = min(gaps)
         self.inverse = None
@@ -114,11 +113,11 @@ class SplitMargin(ClassEngine):
                 self.q, self.upper = newton.q, newton.upper
 
     def point(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.w, self.b, self.pairs.margins(self.outputs + self.b, own=1.0)
+        return self.w, self.b, -self.labels.scores(self.outputs + self.b)
 
 
 class ClassKernel(ClassEngine):
-    """Through a kernel: rounds of a working set of examples, solved, and a look at all of them.
+    """Through a kernel: rounds of a working set S of examples, solved, and a look at all of them.
 
     Its classifier is Σ φ(x_i) A_i, so that a look is a product with the columns of K where A is not
     zero.
@@ -131,140 +130,107 @@ class ClassKernel(ClassEngine):
         kernel, labels = problem.operator.as_kernel(), self.labels
         assert kernel is not None
         self.operator, self.tol = kernel, tol
-        rng = np.random.default_rng(0)
-        self.S = sample(labels.codes, self.settings.kernel_first, rng, least=0.0)
-        self.w, self.b = self.problem.base.zeros(), np.zeros(labels.n_classes)
-        self.goal, self.rounds = ROUGH_GAP, 0
-        if start is not None:  # the sample and its support, with its classifier and weights
-            self.weights = self.table_of(start)
-            self.S = np.union1d(self.S, np.flatnonzero(self.weights.any(axis=1)))
+        self.w, self.b = problem.base.zeros(), np.zeros(labels.n_classes)
+        S = sample(labels.codes, self.settings.kernel_first, np.random.default_rng(0), least=0.0)
+        self._first = np.unique(labels.codes, return_index=True)[1]  # every class keeps an example
+        if start is not None:  # its support as well, with its classifier and weights
             self.w, self.b = start.w, labels.all_intercepts(start.b)
-            self.rounds = 1
+            self.weights = self.weights_of(start)
+        self.S = np.union1d(np.append(S, self._first), np.flatnonzero(self._has_weight()))
         self.inner: SplitMargin | None = None  # of the present working set
-        self.inverse: ShiftedInverse | None = None  # of its first examples
+        self.remaining = self._rounds()
 
-    @property
-    def has_all(self) -> bool:
-        """Whether the working set is all the examples: then its answer is known of all of them."""
-        return self.S.size == self.labels.codes.size
-
-    def advance(self) -> None:
+    def _rounds(self) -> Iterator[None]:
         """Solve the working set, look at all, and take in what is too near."""
-        self.rounds += 1
-        inner = self.inner = self.inner or self._begin()
-        while not inner.is_done and inner.gap > self.goal:
-            inner.advance()
-        self._take(inner)
-        self.is_done = inner.is_done and self.is_few
-        if not self.is_done:
-            self._choose(inner)
+        inverse, goal, last_goal = None, ROUGH_GAP, GOAL * self.tol
+        for _ in range(ROUNDS):
+            inner = self.inner = self.inner or self._begin(inverse)
+            while not inner.is_done and inner.gap > goal:
+                inner.advance()
+            self._take(inner)
+            if inner.is_done and self.is_few:
+                return
+            many = FEW * self.S.size
+            least = self._least_margins(many)
+            below = np.setdiff1d(np.flatnonzero(least < 1.0 - 0.1 * self.tol), self.S)
+            if below.size == 0:
+                if goal <= last_goal or inner.is_done:
+                    return
+                goal = last_goal
+            else:
+                kept, inverse = self.S, inner.inverse
+                if below.size < many:  # keep all, and what is known of them
+                    goal = last_goal
+                else:
+                    stays = self._has_weight() | (least < SPARE)
+                    stays[self._first] = True
+                    kept, inverse = kept[stays[kept]], None
+                most = max(self.settings.kernel_first, self.S.size)
+                worst = below[np.argsort(least[below], kind="stable")[:most]]
+                self.S, self.inner = np.concatenate([kept, worst]), None
+            yield
 
-    def _begin(self) -> SplitMargin:
-        """The problem of a new working set, from the last one's answer."""
+    def _begin(self, inverse: ShiftedInverse | None) -> SplitMargin:
+        """The problem of a new working set, from the last answer; the inverse is that of its first
+        examples.
+        """
         S, start = self.S, None
         problem = self.problem.some(S, self.operator.some(S))
-        labels = problem.labels
-        if self.rounds > 1:
-            w = self.w[:, S]  # what left the working set had hardly a weight
-            start = Start(w, labels.free_intercepts(self.b), labels.from_dual(self.weights[S]))
-        how: dict[str, Any] = {"inverse": self.inverse, "is_few": self.is_few}
+        if self.w.any():
+            weights = self._by_example(self.weights)[S].ravel()
+            # what left the working set had hardly a weight
+            start = Start(self.w[:, S], self.labels.free_intercepts(self.b), weights)
+        how: dict[str, Any] = {"inverse": inverse, "is_few": self.is_few}
         return SplitMargin(problem, self.deadline, self.settings, start=start, **how)
 
     def _take(self, inner: SplitMargin) -> None:
         """The working set's answer as that of all."""
-        if self.has_all:
+        if self._has_all:
             self.w = self.problem.base.zeros()
             self.w[0, self.S], self.w[1, self.S] = inner.coef, inner.outputs
         else:
             # of the point itself: a combination by the multipliers is as good at the very end only
             self.w = self.operator.rough_combine(self.S, inner.coef)
-        self.b, self.weights = inner.b, np.zeros_like(self.weights)
-        self.weights[self.S] = inner.weights
+        self.b, self.weights = inner.b, self._spread(inner.weights)
         if inner.upper < self.upper:  # the same with all examples, most of which have no weight
-            best = np.zeros_like(self.weights)
-            best[self.S] = inner.labels.dual_of(inner.q)
-            self.q, self.upper = self.labels.from_dual(best), inner.upper
+            self.q, self.upper = self._spread(inner.q), inner.upper
 
-    def _choose(self, inner: SplitMargin) -> None:
-        """The next working set: support, what is near it, and violators outside."""
-        codes, goal = self.labels.codes, GOAL * self.tol
-        inside = np.zeros(codes.size, bool)
-        inside[self.S] = True
-        least = self._least_margins()
-        many = FEW * self.S.size
+    @property
+    def _has_all(self) -> bool:
+        """Whether the working set is all the examples: then its answer is known of all of them."""
+        return self.S.size == self.labels.codes.size
+
+    def _by_example(self, pairs: np.ndarray) -> np.ndarray:
+        """Numbers of the pairs, one row per example."""
+        return pairs.reshape(-1, self.labels.per_example)
+
+    def _has_weight(self) -> np.ndarray:
+        return np.asarray(self._by_example(self.weights).any(axis=1))
+
+    def _spread(self, weights: np.ndarray) -> np.ndarray:
+        """Weights of the working set's pairs as those of all."""
+        spread = np.zeros(self.problem.size)
+        self._by_example(spread)[self.S] = self._by_example(weights)
+        return spread
+
+    def _least_margins(self, many: float) -> np.ndarray:
+        """The least functional margin of every example.
+
+        In double precision where they are near 1, unless single precision sees many violators.
+        """
+        least = self._by_example(self.point()[2]).min(axis=1)
         blur = self.operator.single_errors(self.w)
-        if blur is not None and np.count_nonzero(~inside & (least < 1.0)) < many:
-            near = np.flatnonzero(least - 2.0 * blur.max(axis=1) < 1.0)
-            self.w = self.operator.in_double(self.w, near)
-            least = self._least_margins()
-        below = np.flatnonzero(~inside & (least < 1.0 - 0.1 * self.tol))
-        self.is_done = self.rounds >= ROUNDS
-        if below.size == 0:
-            self.is_done |= self.goal <= goal or inner.is_done
-            self.goal = goal
-            return
-        most = max(self.settings.kernel_first, self.S.size)
-        taken = below[np.argsort(least[below], kind="stable")[:most]]
-        if below.size < many:  # keep all, and what is known of them
-            self.goal, kept, self.inverse = goal, self.S, inner.inverse
-        else:
-            has_weight = self.weights[self.S].any(axis=1)
-            kept, self.inverse = self.S[has_weight | (least[self.S] < SPARE)], None
-        S = np.concatenate([kept, taken])
-        missing = np.setdiff1d(np.arange(self.labels.n_classes), codes[S])
-        # every class keeps an example
-        first = [int(np.flatnonzero(codes == c)[0]) for c in missing]
-        self.S = np.concatenate([S, np.array(first, S.dtype)])
-        self.inner = None
-
-    def _least_margins(self) -> np.ndarray:
-        """The least functional margin of every example."""
-        outputs = self.operator.apply(self.w) + self.b
-        return self.pairs.margins(outputs, own=math.inf).min(axis=1)
+        if blur is None or np.setdiff1d(np.flatnonzero(least < 1.0), self.S).size >= many:
+            return np.asarray(least)
+        near = np.flatnonzero(least - 2.0 * blur.max(axis=1) < 1.0)
+        self.w = self.operator.in_double(self.w, near)
+        return np.asarray(self._by_example(self.point()[2]).min(axis=1))
 
     def point(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """That of the last round, or of one that was cut short."""
-        if self.has_all and self.inner is not None:
+        return self.w, self.b, -self.labels.scores(self.operator.apply(self.w) + self.b)
+
+    def candidates(self) -> Candidates:
+        """Those of the last round, or of one that was cut short."""
+        if self._has_all and self.inner is not None:
             self._take(self.inner)
-        margins = self.pairs.margins(self.operator.apply(self.w) + self.b, own=1.0)
-        return self.w, self.b, margins
-
-
-def class_engine(
-    problem: Problem,
-    options: RunOptions,
-    deadline: Deadline,
-    settings: AutoSettings,
-    exact: Callable[[Start | None], Engine],
-) -> ClassEngine | None:
-    """The engine of many classes for a problem, or None where exact solves are better.
-
-    Pairs (example, wrong label) that are too many for exact solves on working sets of them have
-    one; those of a kernel only if all examples nearly fit a working set. So do fewer pairs where
-    alternating directions, which single precision ends, are likely to be faster; where they are
-    not, exact solves take over.
-    """
-    n_pairs, tol, start = problem.size, options.tol, options.start
-    if not problem.labels.is_paired or problem.penalty.has_box:
-        return None
-    is_rough = tol >= settings.split_finest
-    most = settings.many_soft_pairs if problem.is_soft and is_rough else settings.many_pairs
-    is_few = n_pairs < most
-    if is_few and not (is_rough and n_pairs >= settings.many_split_pairs):
-        return None
-    matrix, kernel = problem.operator.as_matrix(), problem.operator.as_kernel()
-    n_bytes = settings.kernel_entry_bytes * problem.operator.shape[0] ** 2
-    given: dict[str, Any] = {"start": start, "exact": exact, "is_few": is_few}
-    if matrix is not None:
-        # A warm start is a classifier in features, which need not be a combination of the rows.
-        is_wide = matrix.shape[0] < matrix.shape[1] and start is None
-        if is_wide and n_bytes <= settings.memory:
-            return SplitMargin(problem, deadline, settings, **given)
-        return None if is_few else ClassMargin(problem, deadline, settings, **given)
-    if kernel is None or not kernel.kernel.is_semidefinite or n_bytes > 3 * kernel.cache_bytes:
-        return None
-    if not is_few:
-        given["exact"] = None
-    elif not TAME[0] < kernel.radius < TAME[1]:
-        return None
-    return ClassKernel(problem, tol, deadline, settings, **given)
+        return super().candidates()

@@ -15,13 +15,19 @@ import math
 
 import numpy as np
 
-from momentron.rows import MatrixOperator
-from momentron.solvers.auto.class_systems import ActiveRows, ClassBlocks, Hessian, PairTable
+from momentron.solvers.auto.class_systems import (
+    ActiveRows,
+    ClassBlocks,
+    Hessian,
+    PairTable,
+    copy_of,
+)
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction, Movable, Point
 from momentron.solvers.auto.linear_algebra import ConjugateGradients
 from momentron.solvers.auto.newton import Loss, line_search
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
+from momentron.solvers.problem import Problem
 
 ACCURACY, FINEST = 0.1, 1e-4  # of a Newton direction, and where that is too rough
 SINGLE = 1e7  # the trace of a Hessian's block up to which single precision serves
@@ -30,7 +36,7 @@ STALE, LEAST_PRODUCTS = 2.0, 12  # this multiple of what a new one needed, or th
 # Of the search for a witness:
 ROUNDS, IDLE = 12, 5  # of rescaling, and those in which ‖Zᵀq‖ may not halve
 FAINT = 1e-10  # a weight below this share of the largest is left out
-STIFFNESS = 1e8  # the weight of least squares against the identity, in units of its trace
+STIFFNESS = 1e8  # the weight of least squares against the identity, over its trace
 WITNESS_PRODUCTS = 60  # in one round
 SMALL = 1e-15  # ‖Zᵀq‖ / (mass · mean‖x‖) at which rounding is all there is
 
@@ -38,9 +44,7 @@ SMALL = 1e-15  # ‖Zᵀq‖ / (mass · mean‖x‖) at which rounding is all th
 class ClassForm(Movable):
     """All the pairs of some examples, and a point whose x is W, of shape (d, k).
 
-    Its p is a flat table with 1 at the own labels, which have no slack then. Dense rows are seen
-    from their mean where there are intercepts. `shares`, of shape (n, 1), are factors of C where
-    examples have weights of their own.
+    Dense rows are seen from their mean where there are intercepts.
 
     Attributes
     ----------
@@ -51,47 +55,43 @@ class ClassForm(Movable):
     """
 
     def __init__(
-        self,
-        operator: MatrixOperator,
-        pairs: PairTable,
-        fits_intercept: bool,
-        deadline: Deadline,
-        settings: AutoSettings = SETTINGS,
-        shares: float | np.ndarray = 1.0,
+        self, problem: Problem, deadline: Deadline, settings: AutoSettings = SETTINGS
     ) -> None:
-        self.operator, self.pairs, self.fits_intercept = operator, pairs, fits_intercept
-        self.deadline, self.settings, self.shares = deadline, settings, shares
+        operator, self.labels = problem.operator.as_matrix(), problem.labels
+        assert operator is not None
+        self.problem, self.operator = problem, operator
+        self.deadline, self.settings = deadline, settings
+        self.fits_intercept = problem.dual_set.fits_intercept
         self.scale = 2.0 * float(np.mean(operator.row_norms**2)) or 1.0
         n, d = operator.shape
         self.centre = np.zeros(d)
-        if fits_intercept and not operator.is_sparse:
+        if self.fits_intercept and not operator.is_sparse:
             self.centre = operator.exact_adjoint(np.full(n, 1.0 / n))
-        self.go_to(np.zeros((d, pairs.n_classes)), np.zeros(pairs.n_classes))
+        self.go_to(self.labels.zeros(d), np.zeros(self.labels.n_classes))
         self.accuracy, self.decrement = ACCURACY, math.inf
         self._needs_double = False
-        self._active: ActiveRows | None = None
+        self._active: ActiveRows | None = None  # the last rows that were copied,
+        self._index = np.empty(0, np.intp)  # and which they are
         self._blocks: ClassBlocks | None = None
         self._usual_products = 0
 
     def some(self, index: np.ndarray) -> "ClassForm":
         """The same for some of the examples, at W = 0."""
-        shares = self.shares if isinstance(self.shares, float) else self.shares[index]
-        rows, pairs = self.operator.some(index), self.pairs.some(index)
-        return ClassForm(rows, pairs, self.fits_intercept, self.deadline, self.settings, shares)
+        problem = self.problem.some(index, self.operator.some(index))
+        return ClassForm(problem, self.deadline, self.settings)
 
     def loss(self, sigma: float) -> Loss:
         """The squared hinge of the pairs with this mean stiffness, around no weights."""
-        shares = self.shares
-        if not isinstance(shares, float):
-            shares = np.repeat(shares, self.pairs.n_classes)
-        return Loss(sigma, shares=shares)
+        return Loss(sigma, shares=self.problem.penalty.shares)
 
     # --- the point -----------------------------------------------------------------------------
 
     def go_to(self, W: np.ndarray, b: np.ndarray) -> None:
         """Take another point: one pass."""
-        outputs = self.operator.scores_in_double(W) + b
-        self.point = Point(W, b, self.pairs.margins(outputs, own=1.0).ravel())
+        self.point = Point(W, b, self._margins(W, b))
+
+    def _margins(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return -self.labels.scores(self.operator.scores_in_double(W) + b)
 
     def norm(self) -> float:
         return float(np.linalg.norm(self.point.x))
@@ -106,7 +106,7 @@ class ClassForm(Movable):
     def slide(self, loss: Loss) -> None:
         """Down the gradient to the lowest point: a cheap first step, which most pairs leave."""
         z = loss.at(self.p)
-        direction = self._towards(-self._gradient(loss.weights(z)))
+        direction = self.towards(-self._gradient(loss.weights(z)))
         self.move(direction, line_search(direction, z, loss))
 
     # --- directions ----------------------------------------------------------------------------
@@ -114,47 +114,63 @@ class ClassForm(Movable):
     def direction(
         self, loss: Loss, weights: np.ndarray, between: np.ndarray, *, rough: bool = False
     ) -> Direction:
-        active = between.reshape(self.pairs.shape)
-        index = np.flatnonzero(active.any(axis=1))
-        pairs, S = self.pairs.some(index), active[index]
-        if not isinstance(self.shares, float):
-            S = S * self.shares[index]
-        # single precision where the Hessian's blocks are far from singular in it
-        squares = self.operator.row_norms[index] ** 2
-        trace = loss.sigma * float((squares @ pairs.diagonal(S)).max(initial=0.0))
-        is_single = trace <= SINGLE and not self._needs_double
-        rows = self.rows_at(index, np.float32 if is_single else np.float64)
+        hessian = self.hessian(loss.shares * between, loss.sigma)
         gradient = self._gradient(weights)
-        step = self._solved(Hessian(rows, pairs, S, loss.sigma), -gradient)
+        step = self._solved(hessian, -gradient)
         self.decrement = math.sqrt(max(-float(np.vdot(gradient, step)), 0.0))
-        return self._towards(step)
+        return self.towards(step)
+
+    def hessian(self, curvatures: np.ndarray, sigma: float | None = None) -> Hessian:
+        """I + σ Σ c aaᵀ over the pairs; without σ, the sum in double precision, and little of I."""
+        table = self.labels.dual_of(curvatures)
+        index = np.flatnonzero(table.any(axis=1))
+        if not self._has_room(index.size):
+            index = np.arange(table.shape[0])
+        pairs, active = PairTable(self.labels.codes[index], table.shape[1]), table[index]
+        squares = self.operator.row_norms[index] ** 2
+        trace = float((squares @ pairs.diagonal(active)).max(initial=0.0))
+        if sigma is None:
+            return Hessian(self._rows_at(index, np.float64), pairs, active, STIFFNESS / trace)
+        is_single = sigma * trace <= SINGLE and not self._needs_double
+        rows = self._rows_at(index, np.float32 if is_single else np.float64)
+        return Hessian(rows, pairs, active, sigma)
 
     def _gradient(self, weights: np.ndarray) -> np.ndarray:
         """That of (W, b), the intercepts in the last row and as seen from the centre."""
-        mixed = self.pairs.mix(weights.reshape(self.pairs.shape))
-        gradient = self.point.x - self.operator.exact_adjoint(mixed)
+        mixed = self.labels.mix(weights)
+        gradient = self.point.x + self.operator.exact_adjoint(mixed)
         if not self.fits_intercept:
             return gradient
         sums = mixed.sum(axis=0)
-        return np.concatenate([gradient + np.outer(self.centre, sums), -sums[None]])
+        return np.concatenate([gradient - np.outer(self.centre, sums), sums[None]])
 
-    def _towards(self, step: np.ndarray) -> Direction:
+    def towards(self, step: np.ndarray) -> Direction:
         """A step of W, and of the intercepts as seen from the centre, as a direction."""
         W, dW, db = self.point.x, step[: self.centre.size], np.zeros(step.shape[1])
         if self.fits_intercept:
             db = step[-1] - self.centre @ dW
-        dp = self.pairs.margins(self.operator.scores_in_double(dW) + db).ravel()
+        dp = self._margins(dW, db)
         return Direction.of(dW, db, dp, float(np.vdot(W, dW)), float(np.vdot(dW, dW)))
 
-    def rows_at(self, index: np.ndarray, precision: type) -> ActiveRows:
-        """The named rows, copied again only if they differ from the last ones."""
-        last = self._active
-        if last is None or last.dtype != precision or not np.array_equal(last.index, index):
-            self._active = last = None  # a preconditioner may still hold those before
-            centre = None if self.operator.is_sparse else self.centre
-            how = self.fits_intercept, centre, precision, self.settings.memory // 4
-            self._active = last = ActiveRows(self.operator, index, *how)
-        return last
+    def _has_room(self, size: int) -> bool:
+        """Whether there is memory for a copy of that many rows; sparse ones always are copied."""
+        is_small = 4 * size * self.centre.size <= self.settings.memory // 4
+        return self.operator.is_sparse or is_small
+
+    def _rows_at(self, index: np.ndarray, precision: type) -> ActiveRows:
+        """The named rows, copied again only if they differ from the last ones.
+
+        All the rows as they are, if there is no room for a copy.
+        """
+        if not self._has_room(index.size):
+            return ActiveRows(self.operator, self.fits_intercept, self.centre)
+        rows = self._active
+        if rows is None or rows.dtype != precision or not np.array_equal(self._index, index):
+            self._active = rows = None  # a preconditioner may still hold those before
+            copy = copy_of(self.operator, index, self.centre, precision)
+            self._active = rows = ActiveRows(copy, self.fits_intercept)
+            self._index = index
+        return rows
 
     def _solved(self, hessian: Hessian, rhs: np.ndarray) -> np.ndarray:
         """H⁻¹ rhs to the relative accuracy asked for.
@@ -177,31 +193,26 @@ class ClassForm(Movable):
 
 
 def balanced(form: ClassForm, weights: np.ndarray) -> np.ndarray:
-    """A table of weights of mass 1 near the given one, with Zᵀq nearly zero if there are such."""
-    q = weights / weights.sum()
-    q[q < FAINT * q.max()] = 0.0
+    """Weights of mass 1 near the given ones, with Zᵀq nearly zero if there are such."""
+    q = np.where(weights < FAINT * weights.max(), 0.0, weights / weights.sum())
     length = float(np.mean(form.operator.row_norms))
     idle, best, least = 0, q, math.inf
     for _ in range(ROUNDS):
-        index = np.flatnonzero(q.any(axis=1))
-        rows, pairs, Q = form.rows_at(index, np.float64), form.pairs.some(index), q[index]
-        image = rows.adjoint(pairs.mix(Q))
+        hessian = form.hessian(q)
+        image = hessian.rows.adjoint(hessian.pairs.mix(hessian.active))
         size = float(np.linalg.norm(image))
         idle = 0 if size < 0.5 * least else idle + 1
         if size < least:
             best, least = q, size
         if not size > SMALL * length or idle > IDLE:
             break
-        # v by least squares with the weights Q, and hardly any ridge
-        trace = float((form.operator.row_norms[index] ** 2 @ pairs.diagonal(Q)).max())
-        hessian = Hessian(rows, pairs, Q, STIFFNESS / trace)
+        # v by least squares
         gradients = ConjugateGradients(hessian.times, hessian.C * image)
         blocks = ClassBlocks(hessian, form.settings)
         gradients.run(blocks.centred, 1e-10, WITNESS_PRODUCTS, by_gain=True)
-        Q *= np.maximum(1.0 - pairs.margins(rows.times(gradients.x)), 0.0)
-        mass = float(Q.sum())
+        q = q * np.maximum(1.0 - form.towards(gradients.x).dp, 0.0)
+        mass = float(q.sum())
         if not mass > 0.0:
             break
-        q = np.zeros_like(q)
-        q[index] = Q / mass
+        q /= mass
     return best

@@ -16,7 +16,6 @@ import numpy as np
 
 from momentron.arithmetic.clock import require_time
 from momentron.solvers.auto.class_newton import ACCURACY, FINEST, ClassForm, balanced
-from momentron.solvers.auto.class_systems import PairTable
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Bounds
 from momentron.solvers.auto.newton import minimise
@@ -50,8 +49,8 @@ class ClassEngine(Engine):
 
     Attributes
     ----------
-    weights : ndarray of shape (n, k)
-        Those of the pairs at the present point; zero at the own labels.
+    weights : ndarray
+        Those of the pairs at the present point.
     gap : float
         The smallest so far, as far as float64 tells.
     """
@@ -68,30 +67,23 @@ class ClassEngine(Engine):
         is_few: bool = False,
     ) -> None:
         self.problem, self.deadline, self.settings = problem, deadline, settings
-        self.exact, self.is_few = exact, is_few
-        self.labels, self.is_soft = problem.labels, problem.is_soft
-        self.pairs = PairTable(self.labels.codes, self.labels.n_classes)
+        self.exact, self.is_few, self.labels = exact, is_few, problem.labels
         self.q, self.upper, self.gap = np.ones(problem.size), math.inf, math.inf
-        self.weights = np.zeros(self.pairs.shape)
-        self.C, shares = problem.penalty.stiffness, problem.penalty.shares
-        # the examples' factors of C, as a column; 1 where all are alike
-        self.shares = (
-            shares if isinstance(shares, float) else shares[:: self.labels.per_example, None]
-        )
+        self.weights = np.zeros(problem.size)
 
     @abstractmethod
     def point(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(w as the operator has classifiers, b, functional margins with 1 at the own labels)."""
+        """(w as the operator has classifiers, b of all classes, functional margins)."""
 
-    def table_of(self, start: Start, mass: float = 1.0) -> np.ndarray:
+    def weights_of(self, start: Start, mass: float = 1.0) -> np.ndarray:
         """The weights of a start brought to this mass, zero for examples that are new.
 
         Where functional margins are 1 on the support, that is ‖W‖².
         """
-        weights = np.zeros(self.labels.size)
+        weights = np.zeros(self.problem.size)
         weights[: start.q.size] = start.q
         total = float(weights.sum())
-        return self.labels.dual_of(weights) * (mass / total if total else 0.0)
+        return weights * (mass / total if total else 0.0)
 
     def bounds(self) -> Bounds:
         """What the present point and weights prove, as far as float64 tells.
@@ -103,9 +95,9 @@ class ClassEngine(Engine):
         margin = self.problem.dual_set.margin(primal.scores)
         return Bounds(margin / norm if norm > 0.0 else -math.inf, upper)
 
-    def offer(self, table: np.ndarray) -> float:
-        """‖Zᵀq‖ of a table of weights, which are kept where they are the best so far."""
-        q = self.problem.dual_set.normalize(self.labels.from_dual(table))
+    def offer(self, weights: np.ndarray) -> float:
+        """‖Zᵀq‖ of weights, which are kept where they are the best so far."""
+        q = self.problem.dual_set.normalize(weights)
         upper = self.problem.dual_norm(q)
         if upper < self.upper:
             self.q, self.upper = q, upper
@@ -113,12 +105,11 @@ class ClassEngine(Engine):
 
     def _primal(self) -> Primal:
         """The present classifier as the constraints see it; scores in units of X."""
-        w, b, margins = self.point()
-        without_b = margins - self.pairs.margins(np.broadcast_to(b, margins.shape))
-        scores = -self.labels.from_dual(without_b)
-        if not self.is_soft:
+        w, b, p = self.point()
+        scores = -p - self.labels.scores(np.broadcast_to(b, (self.labels.codes.size, b.size)))
+        if not self.problem.is_soft:
             return Primal(w, scores)
-        slack = self.labels.from_dual(np.maximum(1.0 - margins, 0.0))
+        slack = np.maximum(1.0 - p, 0.0)
         return Primal(self.problem.with_slack(w, slack), scores - slack)
 
     def candidates(self) -> Candidates:
@@ -145,10 +136,10 @@ class ClassMargin(ClassEngine):
         self, problem: Problem, *how: Any, start: Start | None = None, **handover: Any
     ) -> None:
         super().__init__(problem, *how, **handover)
-        matrix, fits_intercept = problem.operator.as_matrix(), problem.dual_set.fits_intercept
-        assert matrix is not None
-        limits = self.deadline, self.settings, self.shares
-        self.form = ClassForm(matrix, self.pairs, fits_intercept, *limits)
+        self.form, self.C = (
+            ClassForm(problem, self.deadline, self.settings),
+            problem.penalty.stiffness,
+        )
         # from far away a large penalty takes many steps
         self.loss = self.form.loss(min(FIRST / self.form.scale, self.C))
         self.remaining = self._rounds(start)
@@ -186,7 +177,7 @@ class ClassMargin(ClassEngine):
         """A given classifier, and its weights as multipliers."""
         form = self.form
         form.go_to(start.w.reshape(form.point.x.shape), self.labels.all_intercepts(start.b))
-        self.weights = self.table_of(start, form.norm() ** 2)
+        self.weights = self.weights_of(start, form.norm() ** 2)
         self._around_weights(min(WARM / form.scale, self.C))
 
     def _grow(self) -> Iterator[None]:
@@ -221,7 +212,7 @@ class ClassMargin(ClassEngine):
                 form.accuracy = max(FINEST, 0.3 * form.accuracy)
             last_relative, steps = relative, steps + 1
             has_multipliers = self.loss.sigma < self.C
-            may_have_witness = not self.is_soft and bool((form.p <= 0.0).any())
+            may_have_witness = not self.problem.is_soft and bool((form.p <= 0.0).any())
             if has_multipliers and tries in WITNESS_STEPS and may_have_witness:
                 self.offer(balanced(form, self.weights))  # it costs several steps
             is_near = relative <= min(0.1 * self.gap, NEAR)
@@ -253,22 +244,19 @@ class ClassMargin(ClassEngine):
 
     def _look(self) -> None:
         """The weights of the present point and loss."""
-        weights = self.loss.weights(self.loss.at(self.form.p))
-        self.weights = weights.reshape(self.pairs.shape)
+        self.weights = self.loss.weights(self.loss.at(self.form.p))
 
     def _step(self) -> float:
         """A Newton step: √(gᵀH⁻¹g)/‖W‖ before it."""
         require_time()
-        minimised = minimise(self.form, self.loss, max_steps=1)
-        self.weights = minimised.weights.reshape(self.pairs.shape)
+        self.weights = minimise(self.form, self.loss, max_steps=1).weights
         return self.form.decrement / max(self.form.norm(), 1e-300)
 
     def _around_weights(self, sigma: float) -> None:
         """Multipliers from the present weights, for this stiffness."""
-        centre = (1.0 - sigma / self.C) * self.weights.ravel()
+        centre = (1.0 - sigma / self.C) * self.weights
         self.loss = self.loss._replace(sigma=sigma, centre=centre)
         self._look()
 
     def point(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        W, b, p = self.form.point
-        return W, b, p.reshape(self.pairs.shape)
+        return self.form.point
