@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from momentron import max_margin
-from momentron.arithmetic import threads
+from momentron.arithmetic import clock, threads
 from momentron.arithmetic.squares import submatrix
 from momentron.rows import SparseOperator
 from momentron.solvers.auto.linear_algebra import gram_product, symmetric_product
@@ -324,22 +324,16 @@ def test_sparse_products_in_runs_of_rows(number, layout, dtype, monkeypatch):
 # ---- the libraries -------------------------------------------------------------------------
 
 
-def counted(libraries):
-    return sorted(library.count() for library in libraries)
+def test_all_libraries_are_found():
+    assert [library.count() for library in threads.loaded_blas()] == blas()
 
 
-def test_asking_the_loader_finds_what_a_search_does(monkeypatch):
-    quick = threads.loaded_blas()
-    monkeypatch.setattr(threads, "_loaded_paths", list)  # as on other systems
-    searched = threads.loaded_blas()
-    assert len(quick) == len(searched)
-    assert counted(quick) == counted(searched)
-
-
-def test_what_is_not_openblas_is_left_to_the_search(monkeypatch):
-    other = "/lib/libmkl_rt.so.2"
-    monkeypatch.setattr(threads, "_loaded_paths", lambda: [other])
-    assert threads.loaded_blas()
+def test_without_memory_for_another_thread_the_caller_does_the_work(number, monkeypatch):
+    monkeypatch.setattr(clock, "THREAD_BYTES", 2**62)
+    assert not clock.has_room_for_thread()
+    seen = []
+    threads.in_threads(lambda item: seen.append(threading.current_thread()), range(20))
+    assert set(seen) == {threading.current_thread()} and len(seen) == 20
 
 
 def test_an_openblas_with_openmp_is_not_told_directly():

@@ -68,6 +68,15 @@ def require_time(seconds: float = 0.0) -> None:
         raise OutOfTime
 
 
+def has_room_for_thread() -> bool:
+    """Whether there is memory for a thread to begin: Python waits for ever for one without."""
+    try:
+        mmap(-1, THREAD_BYTES).close()
+    except OSError:
+        return False
+    return True
+
+
 class Work(threading.Thread):
     """call(given_up) in a separate thread, which is abandoned at the deadline or at Ctrl-C.
 
@@ -80,11 +89,8 @@ class Work(threading.Thread):
         super().__init__(name=name, daemon=True)
         self._call, self._given_up, self._outcome = call, threading.Event(), Future[Any]()
         self._context = copy_context()  # the work may ask for the time that is left
-        # a thread that finds no memory ends before it has begun, and `start` waits for it for ever
-        try:
-            mmap(-1, THREAD_BYTES).close()
-        except OSError:
-            raise MemoryError("no memory is left for another thread") from None
+        if not has_room_for_thread():
+            raise MemoryError("no memory is left for another thread")
         self.start()
 
     def run(self) -> None:

@@ -20,15 +20,16 @@ from contextvars import ContextVar, Token, copy_context
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from pathlib import Path
 from threading import RLock
 from typing import Any, TypeVar
 from weakref import ref
 
 import numpy as np
-import scipy
+import scipy.linalg  # noqa: F401 - its BLAS is to be found
 
-from momentron.arithmetic.clock import require_time
+from threadpoolctl import ThreadpoolController
+
+from momentron.arithmetic.clock import has_room_for_thread, require_time
 from momentron.arithmetic.environment import standard_arithmetic
 
 T = TypeVar("T")
@@ -39,7 +40,6 @@ WORTH_READING = 2_000_000  # entries from which a product with a vector is worth
 WORTH_FILLING = 100_000  # values of a function from which they are worth dividing
 MOST_READ = 100_000_000  # entries that are read between two looks at the clock
 
-OURS = (np, scipy)  # whose wheels bring OpenBLAS along
 PREFIXES, SUFFIXES = ("scipy_", ""), ("64_", "_64", "")
 NUMBERS = ("blas_cpu_number", "blas_num_threads")  # of threads in use, and of those there may be
 OPENMP = 2  # what `openblas_get_parallel` says of such a build
@@ -87,39 +87,14 @@ def _lazy(library: Any, set_count: Callable[[int], Any]) -> Callable[[int], Any]
 
 
 def loaded_blas() -> list[Blas]:
-    """The BLAS of numpy and of scipy, or all that are loaded if these cannot be told apart.
-
-    The OpenBLAS of wheels is asked directly; any other is found by threadpoolctl, whose search
-    takes some 10 ms, more than a small problem.
-    """
-    try:
-        found = [Blas.of_openblas(ctypes.CDLL(str(path))) for path in _loaded_paths()]
-    except OSError:
-        found = []
-    known = [blas for blas in found if blas is not None]
-    if len(known) == len(found) == len(OURS):
-        return known
-    from threadpoolctl import ThreadpoolController
-
-    known = []
+    """The BLAS libraries that are loaded, those of numpy and scipy among them."""
+    found = []
     for library in ThreadpoolController().select(user_api="blas").lib_controllers:
         # threadpoolctl lets one thread alone set the number of an OpenBLAS: we set it ourselves
         own = Blas.of_openblas(library.dynlib)
         is_per_thread = getattr(library, "threading_layer", "") == "openmp"
-        known.append(own or Blas(library.get_num_threads, library.set_num_threads, is_per_thread))
-    return known
-
-
-def _loaded_paths() -> list[str]:
-    """What the wheels of numpy and scipy have brought along."""
-    folders = [Path(str(p.__file__)).parents[1] / f"{p.__name__}.libs" for p in OURS]
-    return [
-        f"{folder}/{name}"
-        for folder in folders
-        if folder.is_dir()
-        for name in sorted(os.listdir(folder))  # noqa: PTH208 - a glob takes a millisecond
-        if "openblas" in name
-    ]
+        found.append(own or Blas(library.get_num_threads, library.set_num_threads, is_per_thread))
+    return found
 
 
 @cache
@@ -277,7 +252,7 @@ def in_threads(function: Callable[[T], Any], items: Sequence[T]) -> None:
         work()
         return
     with one_thread():
-        others = range(min(number, len(items)) - 1)
+        others = range(min(number, len(items)) - 1 if has_room_for_thread() else 0)
         helpers = [_helpers().submit(copy_context().run, work) for _ in others]
         try:
             work()
