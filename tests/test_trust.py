@@ -396,11 +396,12 @@ def test_the_margin_is_that_of_the_classifier_as_rounded(seed, block_size):
     assert exact_margin_squared(X, y, result.coef) >= claimed
 
 
+@pytest.mark.parametrize("width", [3, 40])
 @pytest.mark.parametrize("scale", [1e-200, 1e-300, 1e200, 1e300])
-def test_the_margin_of_a_classifier_of_any_length(scale):
+def test_the_margin_of_a_classifier_of_any_length(scale, width):
     rng = np.random.default_rng(0)
     y = np.where(np.arange(30) % 2, 1, -1)
-    X = rng.normal(size=(30, 3)) * 1e3
+    X = rng.normal(size=(30, width)) * 1e3
     X[:, 0] += 1e4 * y
     good = max_margin(X, y)
 

@@ -29,8 +29,7 @@ from momentron.dual.labels import as_labels
 from momentron.dual.losses import Exponential
 from momentron.dual.penalty import Penalty
 from momentron.rows import DenseOperator
-from momentron.rows.validation import TrainingData
-from momentron.rows.weights import weighed
+from momentron.rows.validation import TrainingData, weighed
 from momentron.solvers import SOLVERS
 from momentron.solvers.problem import Problem
 from tests.command_line import run

@@ -9,8 +9,9 @@ two pieces of work, none of which should take more than a fraction of a second: 
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from mmap import mmap
 from typing import Any, TypeVar
@@ -31,24 +32,18 @@ class OutOfTime(Exception):
     """The deadline leaves no time for the next piece of work."""
 
 
-class until:
+@contextmanager
+def until(moment: float, *, is_later: bool = False) -> Iterator[None]:
     """Work inside must end by this moment of `time.perf_counter`, or by an earlier one in force.
 
     With `is_later`, an earlier one does not count: for the little that has to be done even where
     time is over.
     """
-
-    __slots__ = ("_is_later", "_moment", "_token")
-
-    def __init__(self, moment: float, *, is_later: bool = False) -> None:
-        self._moment, self._is_later = moment, is_later
-
-    def __enter__(self) -> None:
-        moment = self._moment if self._is_later else min(self._moment, _deadline.get())
-        self._token = _deadline.set(moment)
-
-    def __exit__(self, *error: object) -> None:
-        _deadline.reset(self._token)
+    token = _deadline.set(moment if is_later else min(moment, _deadline.get()))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
 
 
 def deadline() -> float:

@@ -26,7 +26,6 @@ from weakref import ref
 
 import numpy as np
 import scipy.linalg  # noqa: F401 - its BLAS is to be found
-
 from threadpoolctl import ThreadpoolController
 
 from momentron.arithmetic.clock import has_room_for_thread, require_time

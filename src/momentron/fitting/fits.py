@@ -25,8 +25,7 @@ from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.rows import Operator
 from momentron.rows.kernels import Kernel
-from momentron.rows.validation import TrainingData, operator_of
-from momentron.rows.weights import weighed
+from momentron.rows.validation import TrainingData, operator_of, weighed
 from momentron.solvers import Solver, Start
 from momentron.solvers.checkpoint import Checkpoint
 from momentron.solvers.loop import Callback, Run, solve

@@ -26,8 +26,7 @@ from momentron.dual.losses import Exponential, Loss, as_loss
 from momentron.errors import InputError, short
 from momentron.rows import Operator
 from momentron.rows.kernels import Kernel
-from momentron.rows.validation import TrainingData
-from momentron.rows.weights import require_class_weight
+from momentron.rows.validation import TrainingData, require_class_weight
 from momentron.solvers import Solver, as_solver
 from momentron.solvers.checkpoint import content_of, data_identity, parameters_of
 from momentron.solvers.loop import Budget

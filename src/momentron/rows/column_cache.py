@@ -7,10 +7,8 @@ import numpy as np
 
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.squares import strips_of, submatrix
-from momentron.arithmetic.threads import in_threads, shares_of
 
 COLUMNS = 512  # computed at a time: enough for products in several threads to run at full speed
-RUN = 128  # columns of single precision that are summed at a time
 STRIP = 256  # rows of a block computed or copied at a time
 TILE_VALUES = 1 << 22  # values computed or copied at a time: 32 MB
 
@@ -22,9 +20,8 @@ class ColumnCache:
 
     K has shape (n, n). `compute(rows, cols)` gives K[rows][:, cols] for index arrays or slices, to
     be read only; by symmetry this gives columns, too. `max_bytes` is the memory for columns; 0
-    keeps none. If `is_single`, values are in single precision, products are summed in runs of RUN
-    columns, and these sums in double precision. `evaluations` counts the values of K that were
-    computed so far, and `hits` those that were found instead.
+    keeps none. `evaluations` counts the values of K that were computed so far, and `hits` those
+    that were found instead.
 
     Each column is a row of one array, so that K[:, index] @ a is one product with BLAS for all
     columns that are in it. The array is as long as the limit allows from the start: the system
@@ -40,13 +37,11 @@ class ColumnCache:
         compute: Callable[[Index, Index], np.ndarray],
         n: int,
         max_bytes: int,
-        *,
-        is_single: bool = False,
+        precision: type = np.float64,
     ) -> None:
         self.n = n
-        self._compute, self._is_single = compute, is_single
+        self._compute, self._dtype = compute, np.dtype(precision)
         self._lock = RLock()  # a column may not make way for another thread's while it is in use
-        self._dtype = np.dtype(np.float32 if is_single else np.float64)
         self.evaluations = self.hits = 0
         self._owns_store = True
         self._capacity = self._columns_in(max_bytes)
@@ -119,16 +114,7 @@ class ColumnCache:
 
     def _add(self, weights: np.ndarray, columns: np.ndarray, total: np.ndarray) -> None:
         """Add weights times columns, each of which is a row here."""
-        if not self._is_single:
-            total += weights @ columns
-            return
-        single = weights.astype(np.float32)
-
-        def add(rows: slice) -> None:
-            for part in strips_of(0, columns.shape[0], RUN):
-                total[..., rows] += single[..., part] @ columns[part, rows]
-
-        in_threads(add, shares_of(total.shape[-1], columns.size))
+        total += weights @ columns
 
     def _add_missing(
         self, columns: np.ndarray, weights: np.ndarray, places: np.ndarray, total: np.ndarray

@@ -79,7 +79,7 @@ class KernelOperator(Operator):
     @property
     def evaluations(self) -> int:  # type: ignore[override]
         """How many kernel values were computed so far, those for the diagonal included."""
-        rough = 0 if self._single is None else self._single.columns.evaluations
+        rough = 0 if self._single is None else self._single.evaluations
         other = self._square.evaluations + self.kernel.diagonal_evaluations
         return self._cache.evaluations + rough + other
 
@@ -124,12 +124,11 @@ class KernelOperator(Operator):
             return self.combine(rows, a)
         coef = self._summed(rows, a)
         nonzero = nonzero_rows(coef)
-        return np.stack([coef, *self._single.product(nonzero, coef[nonzero])])
+        return np.stack([coef, *self._single.scores(nonzero, coef[nonzero])])
 
     def rough_product(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
         """K[:, rows] @ a for distinct rows, in single precision where available."""
-        cache = self._cache if self._single is None else self._single.cache
-        return cache.product(rows, a)
+        return (self._single or self._cache).product(rows, a)
 
     def in_double(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """w with scores in double precision on the named rows, and on others that cost nothing."""
@@ -179,7 +178,7 @@ class KernelOperator(Operator):
         is_known = self._square.holds(nonzero) or self._cache.holds(nonzero)
         if self._single is None or is_known or not self._single.serves(nonzero):
             return math.sqrt(max(0.0, self._squared_norm(a, np.float64)))
-        scores, _ = self._single.product(nonzero, a[nonzero])
+        scores, _ = self._single.scores(nonzero, a[nonzero])
         return math.sqrt(max(0.0, float(np.sum(a[nonzero] * scores[nonzero]))))
 
     def centred_radius(self) -> float:
@@ -202,7 +201,7 @@ class KernelOperator(Operator):
         if self._single is None:
             return self._cache.block(rows, rows)
         if rough:
-            return self._single.cache.block(rows, rows)
+            return self._single.block(rows, rows)
         if 24 * rows.size**2 > self.cache_bytes:  # a copy, and a factor of it, are all there is for
             return self._cache.block(rows, rows)
         return self._square.values(rows, self.cache_bytes // 2)
@@ -218,7 +217,7 @@ class KernelOperator(Operator):
         nonzero = nonzero_rows(w[0])
         if self._single is None or not self._single.serves(nonzero) or self._cache.holds(nonzero):
             return self.exact_adjoint(w[0])
-        again = np.stack([w[0], *self._single.product(nonzero, w[0][nonzero])])
+        again = np.stack([w[0], *self._single.scores(nonzero, w[0][nonzero])])
         if 8 * nonzero.size**2 <= self.cache_bytes // 4:
             self._square.keep(nonzero, self.cache_bytes // 2)  # the norms need it again
         return self.in_double(again, nonzero)

@@ -117,7 +117,6 @@ class Operator(ABC):
     evaluations: int = 0  # kernel values computed
     has_coefficient_per_row: bool = False  # of a classifier, as through a kernel
     kernel_error: float = 0.0  # how far an entry may be from the true one, relative to ‖x‖‖x′‖
-    _last_norm: tuple[np.ndarray, float] | None = None
 
     def centred_radius(self) -> float:
         """max‖x_i − c‖ with c the mean of the rows, rounded up, at the cost of two passes.
@@ -171,7 +170,8 @@ class Operator(ABC):
         flat = w.ravel()
         if flat.size <= FEW_ENTRIES:
             return math.hypot(*flat.tolist())
-        return math.sqrt(flat.dot(flat))
+        with np.errstate(over="ignore"):
+            return math.sqrt(flat.dot(flat))
 
     def norm_bounds(self, w: np.ndarray) -> tuple[float, float]:
         """Sure lower and upper bounds of ‖w‖."""
@@ -221,10 +221,8 @@ class Operator(ABC):
         """X w on the named rows, as far as float64 tells."""
 
     def adjoint_norm(self, a: np.ndarray) -> float:
-        """‖Xᵀa‖, computed in float64. The last is kept: methods ask for it more than once."""
-        if self._last_norm is None or not np.array_equal(self._last_norm[0], a):
-            self._last_norm = a.copy(), self.norm(self.exact_adjoint(a))
-        return self._last_norm[1]
+        """‖Xᵀa‖, computed in float64."""
+        return self.norm(self.exact_adjoint(a))
 
     def zeros(self, *trailing: int) -> np.ndarray:
         """The classifier w = 0."""

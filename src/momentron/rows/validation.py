@@ -1,7 +1,12 @@
-"""From what users pass to clean arrays: types, finiteness, labels, a safe power-of-two scale."""
+"""From what users pass to clean arrays: types, finiteness, a safe scale, labels and weights.
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+Weights have scikit-learn's meaning: the cost of slack in row i is C·s_i, with s_i the product of
+its sample weight and class weight. A weight of 2 is the same as the row twice, and a weight of 0
+the same as leaving it out.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +14,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import column_or_1d
 
 from momentron.arithmetic.environment import standard_arithmetic
+from momentron.data.arguments import as_number
 from momentron.data.exactness.conversion import as_exact
 from momentron.data.exactness.tensors import as_host, is_tensor
 from momentron.errors import InputError, one_line, short
@@ -36,7 +42,7 @@ class TrainingData:
     codes : ndarray of shape (n,)
         The place of each row's label among them.
     sample_weight : ndarray of shape (n,), optional
-        How often each row counts, checked (`momentron.rows.weights`).
+        How often each row counts, checked.
     weights : ndarray of shape (n,), optional
         The factors of C, all positive: with the weights of the classes; None where all are 1.
     kept : ndarray of shape (n,), optional
@@ -288,6 +294,14 @@ def _require_present(labels: Iterable[Any]) -> None:
             raise InputError(f"y contains NaN: y[{i}] is {label}; drop that row")
 
 
+# --- weights --------------------------------------------------------------------------------------
+
+
+def _in_range(weight: Any) -> Any:
+    """Whether numbers may be weights."""
+    return (weight == 0.0) | ((weight >= LEAST_WEIGHT) & (weight <= MOST_WEIGHT))
+
+
 def clean_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
     """The rows' own weights in float64, checked; None where there are none."""
     if sample_weight is None:
@@ -307,10 +321,90 @@ def clean_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
             "each row"
         )
     weights = given.astype(np.float64)
-    is_good = (weights == 0.0) | ((weights >= LEAST_WEIGHT) & (weights <= MOST_WEIGHT))
+    is_good = _in_range(weights)
     if not is_good.all():
         i = int(is_good.argmin())
         raise InputError(f"sample_weight[{i}]={float(weights[i])!r} must be {WANTED_WEIGHT}")
     if not weights.any():
         raise InputError("sample_weight is zero for every row; give some rows a positive weight")
     return weights
+
+
+def require_class_weight(class_weight: Any) -> None:
+    """Raise unless it is None, "balanced" or a table of weights by label."""
+    if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
+        return
+    if not isinstance(class_weight, Mapping):
+        raise InputError(
+            f"class_weight={short(class_weight)} must be None, 'balanced' or a dict from labels to "
+            "weights"
+        )
+    for label, given in class_weight.items():
+        name = f"class_weight[{label!r}]"
+        weight = as_number(name, given, WANTED_WEIGHT)
+        if not _in_range(weight):
+            raise InputError(f"{name}={short(weight)} must be {WANTED_WEIGHT}")
+
+
+def class_factors(class_weight: Any, data: TrainingData) -> np.ndarray | None:
+    """The weight of each class; None where all are 1.
+
+    "balanced" gives every class the same total weight: n/(k n_c), where rows count as often as
+    their own weights say.
+    """
+    if class_weight is None:
+        return None
+    k = data.classes.size
+    if isinstance(class_weight, str):
+        counts = np.bincount(data.codes, data.sample_weight, minlength=k)
+        present = counts > 0.0
+        factors = np.ones(k)
+        factors[present] = counts.sum() / (np.count_nonzero(present) * counts[present])
+        return factors
+    labels = data.classes.tolist()
+    missing = [label for label in labels if label not in class_weight]
+    if missing and k - len(missing) != len(class_weight):
+        unknown = [label for label in class_weight if label not in labels]
+        raise InputError(
+            f"class_weight has the key {short(unknown[0])}, but the labels of y are {short(labels)}"
+        )
+    return np.array([float(class_weight.get(label, 1.0)) for label in labels])
+
+
+def weighed(data: TrainingData, class_weight: Any, *, is_square: bool = False) -> TrainingData:
+    """The rows that have a weight, with it; the same data where all weights are 1.
+
+    `is_square` says that X is a matrix of kernel values, whose columns are rows, too.
+    """
+    factors = class_factors(class_weight, data)
+    if data.sample_weight is None and factors is None:
+        return data
+    weights = np.ones(data.codes.size) if data.sample_weight is None else data.sample_weight
+    if factors is not None:
+        weights = weights * factors[data.codes]  # neither overflows nor vanishes
+        is_good = _in_range(weights)
+        if not is_good.all():
+            i = int(is_good.argmin())
+            raise InputError(
+                f"row {i} has weight {float(weights[i])!r}, the product of its sample and class "
+                f"weights; it must be {WANTED_WEIGHT}"
+            )
+    kept = np.flatnonzero(weights > 0.0)
+    if kept.size < weights.size:
+        present = np.unique(data.codes[kept])  # classes without any rows are left out
+        if present.size < 2:
+            raise InputError(
+                f"only {present.size} class has rows with a positive weight; max_margin needs at "
+                "least 2"
+            )
+        X = data.X[kept]
+        data = TrainingData(
+            X=X[:, kept] if is_square else X,
+            classes=data.classes[present],
+            codes=np.searchsorted(present, data.codes[kept]),
+            sample_weight=None if data.sample_weight is None else data.sample_weight[kept],
+            kept=kept,
+            n_given=data.codes.size,
+        )
+        weights = weights[kept]
+    return replace(data, weights=None if (weights == 1.0).all() else weights)

@@ -27,8 +27,7 @@ from momentron.dual.losses import Exponential
 from momentron.errors import InputError
 from momentron.fitting.fits import make_result
 from momentron.fitting.options import FitOptions
-from momentron.rows.validation import TrainingData
-from momentron.rows.weights import weighed
+from momentron.rows.validation import TrainingData, weighed
 from momentron.solvers.auto.forms import Values, soft_values
 from momentron.solvers.checkpoint import taken, unusable
 from momentron.solvers.problem import Problem

@@ -16,10 +16,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.rounding import SINGLE_ROUNDOFF, gamma
+from momentron.arithmetic.squares import strips_of
 from momentron.arithmetic.threads import WORTH_FILLING, in_threads, shares_of
 from momentron.certificate import read_only
 from momentron.errors import short
-from momentron.rows.column_cache import RUN, ColumnCache
+from momentron.rows.column_cache import ColumnCache
 from momentron.rows.kernels.bound import (
     BoundKernel,
     Index,
@@ -34,6 +35,7 @@ TILE_SIDE = 512  # the shorter side of a tile: long enough for a matrix product
 FEW_ROWS = 4
 TILE_BYTES = 1 << 23  # rows copied or converted at a time, on either side of a block
 TILE_VALUES = 1 << 20  # values of a block worked on at a time: as many bytes
+RUN = 128  # columns in single precision that are summed at a time
 SINGLE_RUN = 400  # terms of an inner product in single precision that are summed at a time
 DENSE_ENOUGH = 0.05  # the share of stored entries from which dense arithmetic is faster
 VANISHED = 2.0**-100  # far above what underflow may cost, in units of the largest terms
@@ -251,8 +253,8 @@ class BoundPairwise(BoundKernel):
         return out
 
 
-class SingleScores:
-    """Ka for coefficients a on some columns, from K in single precision, and a bound on its error.
+class SingleScores(ColumnCache):
+    """Columns of K in single precision, and Ka for coefficients a with a bound on its error.
 
     The rows are scaled by a power of two, so that the longest has a length between ½ and 1, and
     rounded to single precision, u = 2⁻²⁴. Inner products are summed in runs of at most SINGLE_RUN
@@ -262,7 +264,7 @@ class SingleScores:
     |K̂_ij − K_ij| ≤ h_i h_j |K̂_ij|, or h_i h_j where not relative, with h the `weights`, rounded
     up. What is too small for single precision may vanish besides: 2⁻¹²⁵ at most. The rows of the
     bound kernel are dense or nearly so; `max_bytes` are for columns, and for the rows in single
-    precision.
+    precision, if these take no more than a quarter.
     """
 
     def __init__(
@@ -275,9 +277,18 @@ class SingleScores:
         self._held: np.ndarray | None = None  # the rows, once they are kept in single precision
         rows_bytes = 4 * bound.points.n * bound.points.d
         self._taken = rows_bytes if 4 * rows_bytes <= max_bytes else 0
-        self.columns = ColumnCache(self.block, bound.n, max_bytes - self._taken, is_single=True)
+        super().__init__(self.values, bound.n, max_bytes - self._taken, np.float32)
+
+    def resize(self, max_bytes: int) -> None:
+        super().resize(max(0, max_bytes - self._taken))
 
     # --- values ------------------------------------------------------------------------------
+
+    def values(self, rows: Index, cols: Index) -> np.ndarray:
+        """K[rows][:, cols] in single precision; the rows are rounded once, at the first time."""
+        if self._taken and self._held is None:
+            self.hold()
+        return self._bound.values(self._bound.points, rows, cols, self)
 
     def hold(self) -> None:
         """Keep the rows themselves in single precision, without features that are 0 in all."""
@@ -306,34 +317,29 @@ class SingleScores:
         """The named rows, scaled, in single precision."""
         return self._rounded(index) if self._held is None else self._held[index]
 
-    def block(self, rows: Index, cols: Index) -> np.ndarray:
-        """K[rows][:, cols] in single precision."""
-        return self._bound.values(self._bound.points, rows, cols, self)
-
     # --- scores ------------------------------------------------------------------------------
-
-    @property
-    def cache(self) -> ColumnCache:
-        """The columns, ready to be asked for: the rows are rounded once, at the first time."""
-        if self._taken and self._held is None:
-            self.hold()
-        return self.columns
-
-    def resize(self, max_bytes: int) -> None:
-        """Allow less memory."""
-        self.columns.resize(max(0, max_bytes - self._taken))
 
     def serves(self, index: np.ndarray) -> bool:
         """Whether solvers take columns from here, and there are others than these."""
-        return self.columns.size > 0 and index.size <= MOST_WEIGHED * self._bound.n
+        return self.size > 0 and index.size <= MOST_WEIGHED * self.n
 
-    def product(self, index: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _add(self, weights: np.ndarray, columns: np.ndarray, total: np.ndarray) -> None:
+        """Runs of RUN columns are summed in single precision, and these sums in double."""
+        single = weights.astype(np.float32)
+
+        def add(rows: slice) -> None:
+            for part in strips_of(0, columns.shape[0], RUN):
+                total[..., rows] += single[..., part] @ columns[part, rows]
+
+        in_threads(add, shares_of(total.shape[-1], columns.size))
+
+    def scores(self, index: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(K[:, index] @ a, its error at most) for distinct columns; a of shape (l,) or (l, k).
 
         Each value errs by h_i h_j, times |K̂_ij| where that bound is relative; a is rounded to
         single precision, and a run of m terms errs by γ_{m+1} Σ |K̂_ij| |a_j|.
         """
-        shape = (self._bound.n, *a.shape[1:])
+        shape = (self.n, *a.shape[1:])
         top = float(np.max(np.abs(a), initial=0.0))
         if top == 0.0:
             return np.zeros(shape), np.zeros(shape)
@@ -344,11 +350,11 @@ class SingleScores:
         sums = gamma(RUN + 4, SINGLE_ROUNDOFF)
         if self.is_relative:
             stacked = np.concatenate([a, size * h[index][:, None], size], axis=1)
-            found = self.cache.product(index, stacked)
+            found = self.product(index, stacked)
             scores, spread, mass = found[:, :k], found[:, k : 2 * k], found[:, 2 * k :]
             errors = h[:, None] * spread + sums * mass
         else:
-            scores, norms = self.cache.product(index, a), self._bound.row_norms
+            scores, norms = self.product(index, a), self._bound.row_norms
             errors = np.outer(h, h[index] @ size)
             errors += 1.01 * sums * np.outer(norms, norms[index] @ size)
         lost = index.size * VANISHED * float(self._bound.row_norms.max()) ** 2
