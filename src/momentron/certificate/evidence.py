@@ -31,21 +31,11 @@ MOST = 2.0**500  # a coefficient, or the mass of a sum: far from where a lower b
 
 @dataclass(frozen=True)
 class BoundedGradient:
-    """V = Σ c_i Zᵀq_i for weights q_i of mass 1 in the dual set and c_i ≥ 0, in the units of X.
+    """V = Σ c_i Zᵀq_i for weights q_i of mass 1 in the dual set and c_i ≥ 0, in the units of X."""
 
-    Attributes
-    ----------
-    vector : ndarray
-        As computed; cannot be written to.
-    error : float
-        A bound on its distance from the true one.
-    mass : float
-        A lower bound of Σ c_i.
-    """
-
-    vector: np.ndarray
-    error: float = 0.0
-    mass: float = 1.0
+    vector: np.ndarray  # as computed; cannot be written to
+    error: float = 0.0  # a bound on its distance from the true one
+    mass: float = 1.0  # a lower bound of Σ c_i
 
     def __post_init__(self) -> None:
         self.vector.flags.writeable = False
@@ -77,27 +67,13 @@ def mixed(a: BoundedGradient, x: float, b: BoundedGradient, y: float) -> Bounded
 
 @dataclass(frozen=True, eq=False)
 class BlockWeights:
-    """Dual weights of all the rows of a stream: made by the problem, and handed to solvers.
+    """Dual weights of all the rows of a stream: made by the problem, and handed to solvers."""
 
-    Attributes
-    ----------
-    proved : BoundedGradient
-        What passes over these data have proved.
-    vector : ndarray
-        The gradient as solvers are told: the same, but for weights that a file speaks of.
-    mass : float
-        The sum of the weights as solvers are told.
-    upper : float
-        A sharper upper bound than the gradient's, where one was proved on the rows themselves.
-    rows : SparseDual, optional
-        The weights of single rows, where these are known.
-    """
-
-    proved: BoundedGradient
-    vector: np.ndarray
-    mass: float = 1.0
-    upper: float = math.inf
-    rows: Any = None
+    proved: BoundedGradient  # by passes over these data
+    vector: np.ndarray  # the same as solvers are told: another for weights that a file speaks of
+    mass: float = 1.0  # the sum of the weights as solvers are told
+    upper: float = math.inf  # a sharper bound than the gradient's, proved on the rows themselves
+    rows: Any = None  # the weights of single rows, a SparseDual, where these are known
 
     @property
     def bound(self) -> float:
@@ -116,15 +92,8 @@ class KnownMargin:
 class Evidence:
     """The classifiers and the weights that passes have shown.
 
-    Parameters
-    ----------
-    labels : Labels
-    shape : tuple of int
-        Of a classifier.
-    longest : float
-        An upper bound of max‖z‖, and so of the best margin.
-    no_rows : SparseDual
-        Weights of no rows.
+    `shape` is that of a classifier, `longest` an upper bound of max‖z‖, and so of the best margin,
+    and `no_rows` is a SparseDual of no rows.
     """
 
     def __init__(

@@ -31,25 +31,13 @@ MOST_SHARPENED = 2048  # rows of a tile that are worth extended precision
 
 @dataclass
 class Findings:
-    """What some rows show of a classifier.
+    """What some rows show of a classifier: a number for every arc, and sums of rows."""
 
-    Attributes
-    ----------
-    tops : ndarray of shape (n_arcs,)
-        Sure upper bounds of the largest scores, in the units of X.
-    peaks, totals : ndarray of shape (n_arcs,)
-        The largest scores over R, and Σ exp(score/R − peak).
-    vectors : ndarray of shape (d, n_sums)
-        Rows summed with those weights; none where nobody asked.
-    depth : int
-        The longest chain of roundings in an entry of `totals` and `vectors`.
-    """
-
-    tops: np.ndarray
-    peaks: np.ndarray
-    totals: np.ndarray
-    vectors: np.ndarray
-    depth: int
+    tops: np.ndarray  # sure upper bounds of the largest scores, in the units of X
+    peaks: np.ndarray  # the largest scores over R
+    totals: np.ndarray  # Σ exp(score/R − peak)
+    vectors: np.ndarray  # rows summed with those weights, (d, n_sums); (d, 0) if nobody asked
+    depth: int  # the longest chain of roundings in an entry of `totals` and `vectors`
 
     def add(self, other: "Findings") -> None:
         """Take what other rows show."""

@@ -33,20 +33,24 @@ LARGEST = 1e300  # a difference beyond this might overflow in a sum over the cla
 
 
 class BalancedFlow(NamedTuple):
-    """What `balance_flow` returns: b, ψ*, the circulation and its arcs."""
+    """What `balance_flow` returns.
 
-    log_scale: np.ndarray
-    log_total: float
-    flow: np.ndarray
-    kept: np.ndarray
+    The flow is exp(L_cj + b_c − b_j − ψ*) on the arcs kept. Take it from here: recomputed from b it
+    would suffer from the rounding of numbers as large as L.
+    """
+
+    log_scale: np.ndarray  # b, of mean zero in each strongly connected component
+    log_total: float  # ψ*, over the arcs kept; −inf where there is no cycle, and nothing flows
+    flow: np.ndarray  # balanced, of mass 1; zero on the other arcs
+    kept: np.ndarray  # whether an arc lies on a cycle: others weigh nothing in any circulation
 
 
 class MeanCycle(NamedTuple):
     """What `minimum_mean_cycle` returns: the margin, its intercepts, and why there is no better."""
 
-    value: float
-    potential: np.ndarray
-    cycle: np.ndarray
+    value: float  # the least mean of D along a directed cycle; inf where there is none
+    potential: np.ndarray  # b, of mean zero, with D_cj + b_c − b_j ≥ value, up to rounding
+    cycle: np.ndarray  # the classes c_0 → c_1 → … → c_0 of a cycle with that mean; maybe none
 
 
 def balance_flow(log_flow: np.ndarray, start: np.ndarray | None = None) -> BalancedFlow:
@@ -65,18 +69,6 @@ def balance_flow(log_flow: np.ndarray, start: np.ndarray | None = None) -> Balan
         L_cj = ln S_cj; −inf where nothing flows from class c to class j.
     start : ndarray of shape (k,), optional
         Potentials to start from, such as `log_scale` of a nearby problem.
-
-    Returns
-    -------
-    log_scale : ndarray of shape (k,)
-        b, of mean zero in each strongly connected component.
-    log_total : float
-        ψ*, over the arcs kept; −inf where there is no cycle, and then nothing flows.
-    flow : ndarray of shape (k, k)
-        exp(L_cj + b_c − b_j − ψ*) on the arcs kept, else zero: balanced, of mass 1. Take it from
-        here: recomputed from b it would suffer from the rounding of numbers as large as L.
-    kept : ndarray of bool, shape (k, k)
-        The arcs that lie on a cycle; all others have weight zero in every circulation.
 
     Examples
     --------
@@ -275,15 +267,6 @@ def minimum_mean_cycle(differences: np.ndarray) -> MeanCycle:
     ----------
     differences : ndarray of shape (k, k)
         D_cj, at most 1e300 in size; inf where class c has no arc to class j.
-
-    Returns
-    -------
-    value : float
-        The least mean of D along a directed cycle; inf where there is none.
-    potential : ndarray of shape (k,)
-        b, of mean zero, with D_cj + b_c − b_j ≥ value for all c ≠ j, up to rounding.
-    cycle : ndarray of int, shape (m,)
-        The classes c_0 → c_1 → … → c_{m−1} → c_0 of a cycle with that mean; maybe empty.
 
     Examples
     --------

@@ -47,30 +47,16 @@ class Labels:
         Whether the intercepts are free.
     codes : ndarray of int, shape (n,)
         The class of each example, in 0..k−1.
-
-    Attributes
-    ----------
-    n_outputs : int
-        How many outputs a classifier has: 1, or k.
-    trailing : tuple of int
-        The same as the shape of an output: (), or (k,).
-    per_example : int
-        How many constraints an example has: 1, or k − 1.
-    radius_factor : float
-        max‖z‖ over max‖x‖, rounded up.
-    roundings : int
-        What `scores` and `mix` add to the roundings of a product.
-    is_paired : bool
-        Whether there is a constraint for each example and wrong label. Ask for it last: most that
-        depends on it is a method here, or one of the dual set.
     """
 
+    # Whether there is a constraint for each example and wrong label. Ask for it last: most that
+    # depends on it is a method here, or one of the dual set.
     is_paired: ClassVar[bool] = False
-    n_outputs: int = 1
-    trailing: tuple[int, ...] = ()
-    per_example: int = 1
-    radius_factor: float = 1.0
-    roundings: int = 0
+    n_outputs: int = 1  # how many outputs a classifier has: 1, or k
+    trailing: tuple[int, ...] = ()  # the same as the shape of an output: (), or (k,)
+    per_example: int = 1  # how many constraints an example has: 1, or k − 1
+    radius_factor: float = 1.0  # max‖z‖ over max‖x‖, rounded up
+    roundings: int = 0  # what `scores` and `mix` add to those of a product
 
     def __init__(self, n_classes: int, fit_intercept: bool, codes: np.ndarray = NO_CODES) -> None:
         self.n_classes = n_classes

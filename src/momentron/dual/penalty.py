@@ -27,17 +27,11 @@ from momentron.errors import InputError, short
 class Penalty:
     """The upper bounds and the ridge of the dual weights, in the units of the operator.
 
-    Attributes
-    ----------
-    root : float, or ndarray of shape (size,)
-        √r of all constraints, or of each; 0 without a ridge. Right to three roundings, which the
-        bounds allow for.
-    upper : float, or ndarray of shape (size,)
-        u; infinite without a box.
+    One number for all constraints, or one for each.
     """
 
-    root: float | np.ndarray = 0.0
-    upper: float | np.ndarray = math.inf
+    root: float | np.ndarray = 0.0  # √r, right to three roundings, which the bounds allow for
+    upper: float | np.ndarray = math.inf  # u
 
     @classmethod
     def of(

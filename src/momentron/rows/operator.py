@@ -1,6 +1,5 @@
 """What every data operator offers: X as a linear map, at working and at certificate precision."""
 
-import copy
 import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -46,7 +45,7 @@ def norm_upper_bounds(squares: np.ndarray, length: int) -> np.ndarray:
 def squared_row_norms(X: Any) -> np.ndarray:
     """‖x_i‖² in float64; dense rows block by block, so that float32 data cost no second copy."""
     if sp.issparse(X):
-        squared = copy.copy(X)
+        squared = shallow_copy(X)
         squared.data = np.square(X.data, dtype=np.float64)
         return np.asarray(squared @ np.ones(X.shape[1]))
     squares = np.empty(X.shape[0])
@@ -68,25 +67,18 @@ def shallow_copy(thing: T) -> T:
     return other
 
 
-def read_only_rows(X: Any) -> Any:
-    """The same rows: arrays, sparse ones, and tables of computed ones cannot be written to."""
-    if isinstance(X, np.ndarray):
-        return read_only(X)
-    view = copy.copy(X)
-    for name, array in vars(X).items():
-        if isinstance(array, np.ndarray) or sp.issparse(array):
-            setattr(view, name, read_only_rows(array))
-    return view
+def read_only_copy(thing: Any) -> Any:
+    """The same rows or operator: attributes may be set, but arrays cannot be written to.
 
-
-def for_solver(thing: T) -> T:
-    """A copy whose attributes may be set, and so may those of its rows and of its kernel."""
+    That goes for the rows and the kernel of an operator, too.
+    """
+    if isinstance(thing, np.ndarray):
+        return read_only(thing)
     other = shallow_copy(thing)
     for name, part in vars(thing).items():
-        if name == "X":
-            other.__dict__[name] = read_only_rows(part)
-        elif name in ("kernel", "points"):
-            other.__dict__[name] = for_solver(part)
+        is_array = isinstance(part, np.ndarray) or sp.issparse(part)
+        if is_array or name in ("X", "kernel", "points"):
+            other.__dict__[name] = read_only_copy(part)
     return other
 
 
@@ -265,7 +257,7 @@ class MatrixOperator(Operator):
     is_sparse: bool
 
     def __init__(self, X: Any, squares: np.ndarray | None = None) -> None:
-        self.X = X = read_only_rows(X)
+        self.X = X = read_only_copy(X)
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         squares = squared_row_norms(X) if squares is None else squares
         row_norms = norm_upper_bounds(squares, self.row_length)

@@ -31,33 +31,15 @@ _EXPONENT_LIMIT = {np.dtype(np.float64): 60, np.dtype(np.float32): 40}
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Rows and labels behind the door: read, checked and coded once for each fit.
+    """Rows and labels behind the door: read, checked and coded once for each fit."""
 
-    Attributes
-    ----------
-    X : ndarray, CSR or CSC matrix, or ComputedRows, of shape (n, d)
-        float32 or float64, as `as_rows` gives it.
-    classes : ndarray of shape (k,)
-        The labels, in sorted order.
-    codes : ndarray of shape (n,)
-        The place of each row's label among them.
-    sample_weight : ndarray of shape (n,), optional
-        How often each row counts, checked.
-    weights : ndarray of shape (n,), optional
-        The factors of C, all positive: with the weights of the classes; None where all are 1.
-    kept : ndarray of shape (n,), optional
-        The numbers of these rows among all that were passed, where some had no weight.
-    n_given : int, optional
-        How many were passed then.
-    """
-
-    X: Any
-    classes: np.ndarray
-    codes: np.ndarray
-    sample_weight: np.ndarray | None = None
-    weights: np.ndarray | None = None
-    kept: np.ndarray | None = None
-    n_given: int | None = None
+    X: Any  # an array, CSR or CSC matrix, or ComputedRows, in float32 or float64
+    classes: np.ndarray  # the k labels, in sorted order
+    codes: np.ndarray  # the place of each row's label among them
+    sample_weight: np.ndarray | None = None  # how often each row counts
+    weights: np.ndarray | None = None  # factors of C, all positive; None where all are 1
+    kept: np.ndarray | None = None  # the numbers of these rows, where others had no weight,
+    n_given: int | None = None  # among so many that were passed
 
     @classmethod
     @standard_arithmetic()

@@ -31,7 +31,7 @@ from momentron.dual.penalty import HARD, Penalty
 from momentron.errors import SolverError
 from momentron.rows import Operator
 from momentron.rows.kernels.choice import KernelChoice
-from momentron.rows.operator import for_solver, shallow_copy
+from momentron.rows.operator import read_only_copy, shallow_copy
 from momentron.rows.validation import TrainingData, operator_of
 from momentron.solvers.margin_problem import COLD, Evaluation, MarginProblem, SparseDual
 from momentron.solvers.solver import Start
@@ -177,7 +177,7 @@ class Problem(MarginProblem):
         """
         problem = shallow_copy(self)
         problem.__dict__.pop("_hard", None)  # whose operator is another one
-        problem.operator = for_solver(self.operator)
+        problem.operator = read_only_copy(self.operator)
         problem.labels = shallow_copy(self.labels)
         problem.dual_set = shallow_copy(self.dual_set)
         if tight:

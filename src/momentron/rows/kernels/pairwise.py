@@ -28,7 +28,7 @@ from momentron.rows.kernels.bound import (
     require_features,
     require_finite_values,
 )
-from momentron.rows.operator import read_only_rows, row_blocks, squared_row_norms
+from momentron.rows.operator import read_only_copy, row_blocks, squared_row_norms
 from momentron.rows.validation import as_matrix
 
 TILE_SIDE = 512  # the shorter side of a tile: long enough for a matrix product
@@ -69,7 +69,7 @@ class Points:
     """
 
     def __init__(self, X: Any, centre: np.ndarray | None = None) -> None:
-        self.X = read_only_rows(X)
+        self.X = read_only_copy(X)
         self.n, self.d = int(X.shape[0]), int(X.shape[1])
         self.centre = None if centre is None else read_only(centre)
         self.is_sparse = sp.issparse(X) and centre is None
