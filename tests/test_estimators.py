@@ -28,7 +28,7 @@ from momentron import (
 )
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.estimators.shared import warn_of
-from momentron.fitting.fits import Fit, Fits
+from momentron.fitting.fits import Fits
 from momentron.rows.kernels import PrecomputedKernel
 
 ESTIMATORS = (
@@ -160,7 +160,7 @@ def test_classes_that_no_hyperplane_parts_from_the_rest_are_named():
 def test_what_helps_against_roundings(kind, words):
     stalled = replace(max_margin([[0.0], [1.0]], [0, 1]), status=Status.STALLED)
     with pytest.warns(BudgetWarning, match=words):
-        warn_of(Fits([Fit(stalled)], np.array([0, 1])), rescale=kind._rescale)
+        warn_of(Fits([stalled], np.array([0, 1])), rescale=kind._rescale)
 
 
 def test_budget_warns(data):

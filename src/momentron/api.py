@@ -19,7 +19,7 @@ from momentron.data.files import read_data
 from momentron.data.files.table import IN_BLOCKS
 from momentron.dual.losses import Exponential, Loss
 from momentron.errors import InputError, short
-from momentron.fitting.fits import Fit, FitRows, Fits, fit_rows
+from momentron.fitting.fits import FitRows, Fits, fit_rows
 from momentron.fitting.options import FitOptions
 from momentron.fitting.several import fits_along
 from momentron.result import MarginResult
@@ -320,7 +320,7 @@ def fit_path(
                     "several fits, and starts for them, need the data in memory: load them"
                 )
             result = stream_margin(plan.blocks, options, plan.limit, callback)
-            return [Fits([Fit(result)], result.classes)]
+            return [Fits([result], result.classes)]
         rows = FitRows.of(plan.data, options)
         is_split = is_split and rows.data.classes.size > 2
         if is_split or len(Cs) > 1:
@@ -329,7 +329,8 @@ def fit_path(
             )
         start = None if initial is None else initial[0]
         options = options if Cs[0] == options.C else replace(options, C=Cs[0])
-        return [Fits([fit_rows(rows, options, plan.limit, callback, start)], rows.data.classes)]
+        result = fit_rows(rows, options, plan.limit, callback, start)
+        return [Fits([result], rows.data.classes, rows)]
 
 
 def fit(plan: Plan, options: FitOptions, **more: Any) -> Fits:

@@ -149,8 +149,8 @@ def _fit_rows(
     rows = plan.data
     assert rows is not None, "arrays are in memory"
     options = replace(options, class_weight=as_class_weight(class_weight, rows.classes))
-    (fitted,) = fit_plan(plan, options).fits
-    result, fitted_rows = fitted.result, fitted.rows
+    fitted = fit_plan(plan, options)
+    (result,), fitted_rows = fitted.results, fitted.rows
     assert fitted_rows is not None
     error = float(np.mean(labels_of(fitted.outputs(), result.classes) != fitted_rows.data.y))
     summary = summarise(result, source.title, rows.X.shape[1], error)

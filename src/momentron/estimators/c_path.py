@@ -156,7 +156,7 @@ def margin_path(
     errors = {}
     along = fit_path(plan, asked, grid, is_split=model._is_split)
     for C, found in zip(grid, along, strict=True):
-        results[C] = found.results[0] if len(found.fits) == 1 else found.results
+        results[C] = found.results[0] if len(found.results) == 1 else found.results
         if X_test is not None:
             model._take(plan.data, found)
             errors[C] = 1.0 - float(model.score(X_test, y_test))

@@ -30,9 +30,8 @@ class KernelMargin(KernelParameters, MarginClassifier):
         self.support_ = np.flatnonzero(coef.any(axis=0))
         self.dual_coef_ = coef[:, self.support_]
         is_precomputed = self._is_precomputed
-        rows = found.fits[0].rows
-        assert rows is not None
-        self._kernel: Kernel | None = None if is_precomputed else rows.kernel
+        assert found.rows is not None
+        self._kernel: Kernel | None = None if is_precomputed else found.rows.kernel
         self.support_vectors_: Any = np.empty((0, 0)) if is_precomputed else data.X[self.support_]
         self._count_support(data.y[self.support_], data.X.shape)
 

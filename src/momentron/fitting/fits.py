@@ -11,7 +11,7 @@ none of these    `momentron.fitting.fallback`
 import math
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,47 +106,22 @@ class FitRows(NamedTuple):
         return replace(result, coef=coef, support=support, n_rows=self.n_given)
 
 
-@dataclass(frozen=True)
-class Fit:
-    """A result, with its rows and the problem that it answers; of blocks the result alone."""
-
-    result: MarginResult
-    rows: FitRows | None = None
-    problem: Problem | None = None
-
-    def with_classifier(self, choice: Choice) -> "Fit":
-        """The same question, answered by another classifier."""
-        certificate = self.result.certificate
-        result = replace(
-            self.result,
-            coef=choice.coef,
-            intercept=choice.intercept,
-            certificate=certificate.with_margin(choice.margin, is_bound=not self.result.is_soft),
-            is_fallback=choice.predictor is not Predictor.BEST_SO_FAR,
-            predictor=choice.predictor,
-        )
-        return replace(self, result=result)
-
-    def outputs(self) -> np.ndarray:
-        """What the classifier says of the rows of the problem, shape (n,) or (n, k)."""
-        assert self.rows is not None
-        coef, operator = self.result.coef.T, self.rows.operator
-        if not operator.has_coefficient_per_row:
-            return np.asarray(self.rows.data.X @ coef) + self.result.intercept
-        coef = coef if self.rows.data.kept is None else coef[self.rows.data.kept]
-        return operator.apply(operator.from_coefficients(coef)) + self.result.intercept
-
-
 class Fits(NamedTuple):
     """One fit of all the classes together, or one for each, which is the positive one there."""
 
-    fits: list[Fit]
+    results: list[MarginResult]
     classes: np.ndarray
+    rows: FitRows | None = None  # of all the classes; none of rows in blocks
 
-    @property
-    def results(self) -> list[MarginResult]:
-        """What each fit ended with."""
-        return [fit.result for fit in self.fits]
+    def outputs(self) -> np.ndarray:
+        """What a single classifier says of its rows in memory, shape (n,) or (n, k)."""
+        (result,), rows = self.results, self.rows
+        assert rows is not None
+        coef, operator = result.coef.T, rows.operator
+        if not operator.has_coefficient_per_row:
+            return np.asarray(rows.data.X @ coef) + result.intercept
+        coef = coef if rows.data.kept is None else coef[rows.data.kept]
+        return operator.apply(operator.from_coefficients(coef)) + result.intercept
 
     @property
     def are_crowded(self) -> bool:
@@ -154,14 +129,12 @@ class Fits(NamedTuple):
 
         Working sets take two numbers out of it for each pair of their rows.
         """
-        for fit in self.fits:
-            kernel = None if fit.problem is None else fit.problem.operator.as_kernel()
-            if fit.result.status.is_final or kernel is None or kernel.kernel.matrix is not None:
-                continue
-            capacity = math.isqrt(kernel.cache_bytes // PAIR_BYTES)
-            if kernel.shape[0] > capacity and fit.result.support.size >= 0.95 * capacity:
-                return True
-        return False
+        kernel = None if self.rows is None else self.rows.operator.as_kernel()
+        if kernel is None or kernel.kernel.matrix is not None:
+            return False
+        capacity = math.isqrt(kernel.cache_bytes // PAIR_BYTES)
+        sizes = [r.support.size for r in self.results if not r.status.is_final]
+        return kernel.shape[0] > capacity and max(sizes, default=0) >= 0.95 * capacity
 
 
 # --- one fit -------------------------------------------------------------------------------------
@@ -173,7 +146,7 @@ def fit_rows(
     limit: TimeLimit,
     callback: Callback | None = None,
     initial: Any = None,
-) -> Fit:
+) -> MarginResult:
     """One fit of all the classes, with the joint margin where there are many."""
     problem = options.problem_of(rows.data, rows.operator)
     file = None
@@ -183,7 +156,7 @@ def fit_rows(
     with TableReporter() if options.verbose else nullcontext() as table:
         told = {"callback": callback, "reporter": table, "checkpoint": file}
         result = solved(problem, options, limit, start=start, **told)
-    return Fit(rows.numbered(result), rows, problem)
+    return rows.numbered(result)
 
 
 # --- what users get of it ------------------------------------------------------------------------

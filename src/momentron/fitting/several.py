@@ -9,12 +9,11 @@ import numpy as np
 
 from momentron.arithmetic.clock import NO_TIME, TimeLimit
 from momentron.fitting.fallback import OPEN, Choice, Classifier, fallback
-from momentron.fitting.fits import Fit, FitRows, Fits, fit_rows, make_result
+from momentron.fitting.fits import FitRows, Fits, fit_rows, make_result
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.solvers.loop import Callback, Run, without_time
 from momentron.solvers.margin_problem import SparseDual
-from momentron.solvers.problem import Problem
 from momentron.status import Predictor, Status
 
 FALLBACK_SHARE = 0.2  # of the time that is left, for what classes have that time is too short for
@@ -41,14 +40,14 @@ def fits_along(
     series = _Series(rows, len(Cs) * len(parts), limit, callback)
     found: list[Fits] = []
     for C in Cs:
-        fits = []
+        results = []
         for c, part in enumerate(parts):
-            last = found[-1].fits[c].result if found else None
+            last = found[-1].results[c] if found else None
             start = None if initial is None else initial[c]
             if last is not None and options.solver.warm_starts:
                 start = last
-            fits.append(series.fit(part, c, replace(options, C=C), start, last))
-        found.append(Fits(fits, classes))
+            results.append(series.fit(part, c, replace(options, C=C), start, last))
+        found.append(Fits(results, classes, rows))
     return found
 
 
@@ -70,7 +69,7 @@ class _Series:
 
     def fit(
         self, rows: FitRows, c: int, options: FitOptions, start: Any, last: MarginResult | None
-    ) -> Fit:
+    ) -> MarginResult:
         """The next fit, of class c where they are several; `last` is the result for the last C."""
         is_split = rows is not self._rows
         if self._ending is None and self._limit.left() <= 0.0:
@@ -80,27 +79,34 @@ class _Series:
         self._n_left -= 1
         if self._ending is not None:
             if is_split:
-                problem = options.problem_of(rows.data, rows.operator)
-                return without_solve(rows, options, self._ending, self._choice_of(c, problem))
+                choice = self._choice_of(c, rows, options)
+                return without_solve(rows, options, self._ending, choice)
             if last is not None and math.isfinite(options.C):
                 is_margin = last.predictor is Predictor.MARGIN
                 predictor = Predictor.BEST_SO_FAR if is_margin else last.predictor
                 known = Choice(last.coef, last.intercept, last.margin, predictor)
                 return without_solve(rows, options, self._ending, known)
             own.max_time = NO_TIME
-        fit = fit_rows(rows, options, own, self._callback, start)
-        result = fit.result
+        result = fit_rows(rows, options, own, self._callback, start)
         if result.status is Status.INTERRUPTED:
             self._ending = Status.INTERRUPTED
         has_ended = result.status in (Status.TIME_BUDGET, Status.NO_ROOM, Status.INTERRUPTED)
         is_far = result.gap > OPEN if result.is_soft else result.margin <= 0.0
         if is_split and has_ended and (result.is_fallback or is_far):  # without a useful classifier
-            assert fit.problem is not None
-            return fit.with_classifier(self._choice_of(c, fit.problem))
-        return fit
+            choice, certificate = self._choice_of(c, rows, options), result.certificate
+            return replace(
+                result,
+                coef=choice.coef,
+                intercept=choice.intercept,
+                certificate=certificate.with_margin(choice.margin, is_bound=not result.is_soft),
+                is_fallback=choice.predictor is not Predictor.BEST_SO_FAR,
+                predictor=choice.predictor,
+            )
+        return result
 
-    def _choice_of(self, c: int, problem: Problem) -> Choice:
+    def _choice_of(self, c: int, rows: FitRows, options: FitOptions) -> Choice:
         """The classifier that a class has of one regression for all, which any problem poses."""
+        problem = options.problem_of(rows.data, rows.operator)
         if self._shared is None:
             seconds, left = 0.5 * self._limit.grace, self._limit.left()
             if self._ending is None and left < math.inf:
@@ -112,7 +118,9 @@ class _Series:
         return Choice(coef, problem.intercept_in_units_of_x(b), -math.inf, shared.predictor)
 
 
-def without_solve(rows: FitRows, options: FitOptions, status: Status, choice: Choice) -> Fit:
+def without_solve(
+    rows: FitRows, options: FitOptions, status: Status, choice: Choice
+) -> MarginResult:
     """What there is without a solve: a classifier that is known, and the widest interval."""
     problem, k = options.problem_of(rows.data, rows.operator), rows.data.classes.size
     run = Run(problem, options.solver, options.budget, record_every=options.record_every)
@@ -120,4 +128,4 @@ def without_solve(rows: FitRows, options: FitOptions, status: Status, choice: Ch
     nowhere = np.empty(0, np.intp)
     dual = SparseDual(nowhere, nowhere, np.empty((0, k) if k > 2 else 0))
     result = make_result(problem, options.solver, run, choice, dual)
-    return Fit(replace(result, n_rows=rows.n_given), rows, problem)
+    return replace(result, n_rows=rows.n_given)
