@@ -11,11 +11,14 @@ import tarfile
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from scipy.sparse import load_npz
+from sklearn.utils import Bunch
 
 from momentron.data.arguments import as_count
 from momentron.data.files.columns import chosen_labels
@@ -46,34 +49,19 @@ MD5 = {  # of the files for which it is known
 
 
 # --- file formats ---------------------------------------------------------------------------------
+#
+# Each reader gives X, y and, where there are, the names of labels and rows for a test. Pixels are
+# still bytes, so that rows can be chosen before they grow.
 
 
-@dataclass(frozen=True, eq=False)
-class Raw:
-    """A set as stored: pixels still bytes, so that rows can be chosen before they grow."""
-
-    X: Any
-    y: NDArray[Any]
-    names: dict[int, str] = field(default_factory=dict)  # of labels that have one
-    X_test: Any = None
-    y_test: NDArray[Any] | None = None
-
-
-def compressed_variant(path: Path) -> Path | None:
-    """Return the path, or the path with .gz or .bz2, whichever exists."""
-    candidates = (path.with_name(path.name + suffix) for suffix in ("", ".gz", ".bz2"))
-    return next((candidate for candidate in candidates if candidate.is_file()), None)
-
-
-def read_mnist(paths: list[Path]) -> Raw:
+def read_mnist(paths: list[Path]) -> Bunch:
     """Read the four IDX files: training images and labels, test images and labels."""
-    parts = [_read_idx(path) for path in paths]
-    for i in (0, 2):
-        if len(parts[i]) != len(parts[i + 1]):
-            raise ValueError(f"{len(parts[i])} images, but {len(parts[i + 1])} labels")
-    images, y, test_images, y_test = parts
+    images, y, test_images, y_test = map(_read_idx, paths)
+    for part, labels in ((images, y), (test_images, y_test)):
+        if len(part) != len(labels):
+            raise ValueError(f"{len(part)} images, but {len(labels)} labels")
     X, X_test = images.reshape(len(y), -1), test_images.reshape(len(y_test), -1)
-    return Raw(X, y, X_test=X_test, y_test=y_test)
+    return Bunch(X=X, y=y, X_test=X_test, y_test=y_test)
 
 
 def _read_idx(path: Path) -> NDArray[np.uint8]:
@@ -85,43 +73,42 @@ def _read_idx(path: Path) -> NDArray[np.uint8]:
     return np.frombuffer(content, np.uint8, offset=4 + 4 * n_dims).reshape(shape)
 
 
-def read_cifar10(paths: list[Path]) -> Raw:
+def read_cifar10(paths: list[Path]) -> Bunch:
     """Read every training batch in the folder, and the test batch: a label, then the pixels."""
     folder = paths[0].parent
-    found = [compressed_variant(folder / f"data_batch_{i}.bin") for i in range(1, 6)]
+    batches = _find([f"data_batch_{i}.bin" for i in range(1, 6)], folder)
     train, test = (
         np.frombuffer(b"".join(map(unpacked, files)), np.uint8).reshape(-1, 1 + 3 * 32 * 32)
-        for files in ([path for path in found if path is not None], paths[1:])
+        for files in (batches, paths[1:])
     )
     meta = folder / "batches.meta.txt"
     words = meta.read_text(encoding="utf-8").split() if meta.is_file() else []
-    return Raw(train[:, 1:], train[:, 0], dict(enumerate(words)), test[:, 1:], test[:, 0])
+    X, X_test = train[:, 1:], test[:, 1:]
+    return Bunch(X=X, y=train[:, 0], names=dict(enumerate(words)), X_test=X_test, y_test=test[:, 0])
 
 
-def read_svmlight(path: Path, n_features: int) -> Raw:
+def read_svmlight(paths: list[Path], n_features: int) -> Bunch:
     """Read an svmlight file of integer labels with a known number of features."""
     # The sets count features from 1; guessing would shift one whose first is always zero.
-    X, y = parse_svmlight(unpacked(path), n_features=n_features, zero_based=False)
+    X, y = parse_svmlight(unpacked(paths[0]), n_features=n_features, zero_based=False)
     if len(np.unique(y)) == 2:  # one copy of mushrooms says 1 and 2, another −1 and 1
         y = np.where(y == y.max(), 1, -1)
-    return Raw(X, y)
+    return Bunch(X=X, y=y)
 
 
-def read_genes(paths: list[Path]) -> Raw:
+def read_genes(paths: list[Path]) -> Bunch:
     """Read an npz with keys X, y (0, 1, …) and classes (their names)."""
     with np.load(paths[0], allow_pickle=False) as archive:
-        names = dict(enumerate(str(text) for text in archive["classes"]))
-        return Raw(archive["X"], archive["y"], names)
+        names = dict(enumerate(map(str, archive["classes"])))
+        return Bunch(X=archive["X"], y=archive["y"], names=names)
 
 
-def read_text(paths: list[Path]) -> Raw:
+def read_text(paths: list[Path]) -> Bunch:
     """Read a scipy.sparse npz and the labels next to it."""
-    from scipy.sparse import load_npz
-
-    X, y = load_npz(paths[0]).tocsr(), array_of(unpacked(paths[1])).astype(np.int64)
+    X, y = load_npz(paths[0]).tocsr(), array_of(unpacked(paths[1]))
     if X.shape[0] != len(y):
         raise ValueError(f"{X.shape[0]} rows, but {len(y)} labels")
-    return Raw(X, y)
+    return Bunch(X=X, y=y)
 
 
 # --- the sets -------------------------------------------------------------------------------------
@@ -136,56 +123,49 @@ class _Set:
     a sure address comes from.
     """
 
-    files: tuple[str, ...]
-    read: Callable[[list[Path]], Raw]
+    files: Sequence[str]
+    read: Callable[[list[Path]], Bunch]
     remotes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     obtain: str = ""
 
 
-def _svmlight(name: str, n_features: int, remote: str) -> _Set:
-    file = f"libsvm/{name}"
-    suffix = ".bz2" if remote.endswith(".bz2") else ""
-    return _Set(
-        (file,),
-        lambda paths: read_svmlight(paths[0], n_features),
-        {file + suffix: (_LIBSVM + remote,)},
-    )
+def _svmlight(remote: str, n_features: int) -> _Set:
+    file = f"libsvm/{Path(remote).name}"
+    read = partial(read_svmlight, n_features=n_features)
+    return _Set([file.removesuffix(".bz2")], read, {file: [_LIBSVM + remote]})
 
 
 def _genes(name: str) -> _Set:
-    return _Set(
-        (f"genes/{name}.npz",),
-        read_genes,
-        obtain=f"export '{name}' of the R package datamicroarray as an npz with keys X, y, classes",
-    )
+    words = f"export '{name}' of the R package datamicroarray as an npz with keys X, y, classes"
+    return _Set([f"genes/{name}.npz"], read_genes, obtain=words)
 
 
-_MNIST_FILES = tuple(
+_MNIST_FILES = [
     f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
-)
+]
 _SETS = {
     "mnist": _Set(
-        tuple(f"mnist/{file}" for file in _MNIST_FILES),
+        [f"mnist/{file}" for file in _MNIST_FILES],
         read_mnist,
         {f"mnist/{file}.gz": [f"{mirror}{file}.gz" for mirror in _MNIST] for file in _MNIST_FILES},
     ),
     "cifar10": _Set(
-        ("cifar10/data_batch_1.bin", "cifar10/test_batch.bin"),
+        ["cifar10/data_batch_1.bin", "cifar10/test_batch.bin"],
         read_cifar10,
-        {"cifar10": (_CIFAR10,)},
+        {"cifar10": [_CIFAR10]},
     ),
-    "a9a": _svmlight("a9a", 123, "binary/a9a"),
-    "w8a": _svmlight("w8a", 300, "binary/w8a"),
-    "mushrooms": _svmlight("mushrooms", 112, "binary/mushrooms"),
-    "leu": _svmlight("leu", 7129, "binary/leu.bz2"),
-    "colon-cancer": _svmlight("colon-cancer", 2000, "binary/colon-cancer.bz2"),
-    "letter.scale": _svmlight("letter.scale", 16, "multiclass/letter.scale"),
-    "sector.scale": _svmlight("sector.scale", 55197, "multiclass/sector/sector.scale.bz2"),
+    "a9a": _svmlight("binary/a9a", 123),
+    "w8a": _svmlight("binary/w8a", 300),
+    "mushrooms": _svmlight("binary/mushrooms", 112),
+    "leu": _svmlight("binary/leu.bz2", 7129),
+    "colon-cancer": _svmlight("binary/colon-cancer.bz2", 2000),
+    "letter.scale": _svmlight("multiclass/letter.scale", 16),
+    "sector.scale": _svmlight("multiclass/sector/sector.scale.bz2", 55197),
     "golub": _genes("golub"),
     "khan": _genes("khan"),
     "su": _genes("su"),
     "farm-ads": _Set(
-        ("text/farm-ads.X.npz", "text/farm-ads.y.npy"),
+        ["text/farm-ads.X.npz", "text/farm-ads.y.npy"],
         read_text,
         obtain="convert 'Farm Ads' of the UCI repository with scipy.sparse.save_npz and np.save",
     ),
@@ -249,47 +229,44 @@ def load(
     """
     if name not in DATASETS:
         raise InputError(f"unknown data set {short(name)}; known: {', '.join(DATASETS)}")
-    real = check_dtype(dtype)
+    dtype = check_dtype(dtype)
     if subset is not None:
         as_count("subset", subset)
     raw = _read_bundled(name) if name in _BUNDLED else _read_files(name, data_dir, download)
-    labels = raw.y.astype(np.int64)
-    kept = np.unique(labels).tolist()
+    names, kept = raw.get("names", {}), np.unique(raw.y).astype(np.int64).tolist()
     if classes is not None:
         with naming(name):
-            kept = chosen_labels(kept, classes, raw.names)
-    rows = np.flatnonzero(np.isin(labels, kept))
-    if subset is not None and subset < len(rows):
-        rows = rows[np.arange(subset) * len(rows) // subset]
-    from sklearn.utils import Bunch
-
-    names = [raw.names.get(label, str(label)) for label in kept]
-    bunch = Bunch(X=_scaled(raw.X[rows], real), y=labels[rows], name=name, target_names=names)
-    if raw.X_test is not None and raw.y_test is not None:
-        rows = np.flatnonzero(np.isin(raw.y_test, kept))
-        bunch.X_test, bunch.y_test = _scaled(raw.X_test[rows], real), raw.y_test[rows]
-        bunch.y_test = bunch.y_test.astype(np.int64)
-    return bunch
+            kept = chosen_labels(kept, classes, names)
+    found = Bunch(name=name, target_names=[names.get(label, str(label)) for label in kept])
+    for part in ("", "_test") if "y_test" in raw else ("",):
+        X, y = raw[f"X{part}"], raw[f"y{part}"]
+        rows = np.flatnonzero(np.isin(y, kept))
+        if subset is not None and subset < len(rows) and not part:
+            rows = rows[np.arange(subset) * len(rows) // subset]
+        is_pixels, X = X.dtype == np.uint8, X[rows]
+        found[f"X{part}"] = np.divide(X, 255, dtype=dtype) if is_pixels else X.astype(dtype)
+        found[f"y{part}"] = y[rows].astype(np.int64)
+    return found
 
 
-def _scaled(X: Any, dtype: np.dtype[Any]) -> Any:
-    """Rows in the user's type, bytes divided by 255."""
-    return np.divide(X, 255, dtype=dtype) if X.dtype == np.uint8 else X.astype(dtype, copy=False)
-
-
-def _read_bundled(name: str) -> Raw:
+def _read_bundled(name: str) -> Bunch:
     import sklearn.datasets
 
     data = getattr(sklearn.datasets, _BUNDLED[name])()
-    return Raw(data.data, data.target, dict(enumerate(map(str, data.target_names))))
+    return Bunch(X=data.data, y=data.target, names=dict(enumerate(map(str, data.target_names))))
 
 
-def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bool) -> Raw:
+def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bool) -> Bunch:
     source, cache = _SETS[name], cache_dir()
     folders = [folder for folder in (data_dir, os.environ.get(ENVIRONMENT)) if folder]
     places = [*(Path(folder).expanduser() for folder in folders), cache]
-    paths = _find(source, places)
     remedy = f"set {ENVIRONMENT} to a folder that holds {' and '.join(source.files)}"
+
+    def found() -> list[Path] | None:
+        listed = (_find(source.files, place) for place in places)
+        return next((paths for paths in listed if len(paths) == len(source.files)), None)
+
+    paths = found()
     if paths is None and download and source.remotes:
         try:
             for place, urls in source.remotes.items():
@@ -299,7 +276,7 @@ def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bo
                 f"data set {short(name)} could not be downloaded to {cache}: {one_line(error)}; "
                 f"{remedy}"
             ) from error
-        paths = _find(source, [cache])
+        paths = found()
     if paths is None:
         if source.obtain:
             remedy += f" ({source.obtain})"
@@ -314,6 +291,13 @@ def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bo
         raise InputError(
             f"{shown} cannot be read ({one_line(error)}); delete it and download it again"
         ) from error
+
+
+def _find(files: Sequence[str], folder: Path) -> list[Path]:
+    """Those of some files that a folder has, plain or packed."""
+    packed = ([folder / f"{file}{suffix}" for suffix in ("", ".gz", ".bz2")] for file in files)
+    found = (next(filter(Path.is_file, paths), None) for paths in packed)
+    return [path for path in found if path is not None]
 
 
 def fetch(urls: Sequence[str], path: Path) -> None:
@@ -335,23 +319,15 @@ def fetch(urls: Sequence[str], path: Path) -> None:
         except FAILURES:
             if url == urls[-1]:
                 raise
-    files: dict[Path, Any] = {path: io.BytesIO(content)}
+    files = {path: content}
     if url.endswith(".tar.gz"):
-        tar = tarfile.open(fileobj=io.BytesIO(content))  # noqa: SIM115 (there is no file)
-        # by base name, so that a member's own path cannot lead elsewhere
-        members = {Path(member.name).name: member for member in tar.getmembers() if member.isfile()}
-        # in this order, since data_batch_1 marks the set as complete
-        files = {path / name: tar.extractfile(members[name]) for name in sorted(members)[::-1]}
-    for place, stream in files.items():
+        with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+            # by base name, so that a member's own path cannot lead elsewhere
+            files = {
+                path / Path(member.name).name: stream.read()
+                for member in tar.getmembers()
+                if member.isfile() and (stream := tar.extractfile(member)) is not None
+            }
+    for place in sorted(files, reverse=True):  # data_batch_1 marks the set as complete
         place.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(place, stream.read())
-
-
-def _find(source: _Set, places: list[Path]) -> list[Path] | None:
-    """Return the files of a set from the first place that holds all of them."""
-    for place in places:
-        found = [compressed_variant(place / file) for file in source.files]
-        paths = [path for path in found if path is not None]
-        if len(paths) == len(found):
-            return paths
-    return None
+        write_atomically(place, files[place])

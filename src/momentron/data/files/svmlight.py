@@ -35,10 +35,11 @@ def parse_svmlight(text: bytes, line: int = 1, **options: Any) -> tuple[Any, np.
 def _require_sound(text: bytes, line: int, *, are_numbers: bool = False) -> None:
     """Raise for the first label, index or value that cannot be one, or that float64 changes."""
     for number, content in enumerate(text.decode("latin-1").split("\n"), start=line):
-        cells = [cell for cell in content.split("#", 1)[0].split() if cell[:4] != "qid:"]
-        texts = cells[:1] + [cell.partition(":")[2] for cell in cells[1:]]
-        if not are_numbers and (fault := _fault_of(cells, texts)):
+        content = content.split("#", 1)[0]
+        if not are_numbers and (fault := _fault_of(content.split())):
             raise InputError(f"line {number}: {fault}")
+        label, *cells = content.replace(":", " ").split() or ["0"]
+        texts = [label, *cells[3 if cells[:1] == ["qid"] else 1 :: 2]]
         numbers = np.array(texts, np.float64)
         changed = first_changed(texts, numbers)
         if changed is not None:
@@ -47,21 +48,25 @@ def _require_sound(text: bytes, line: int, *, are_numbers: bool = False) -> None
             raise InputError(f"line {number}: the {kind} {change}")
 
 
-def _fault_of(cells: list[str], texts: list[str]) -> str | None:
+def _fault_of(cells: list[str]) -> str | None:
     """What is wrong with the first cell of a line that is not a label, or index:value."""
     last = -1
-    for place, (cell, text) in enumerate(zip(cells, texts, strict=True)):
-        index, what = cell.partition(":")[0], None
+    for place, cell in enumerate(cells):
+        index, _, text = cell.partition(":")
+        text = text if place else cell
         is_finite = is_number(text) and math.isfinite(float(text))
+        what = None
         if "_" in cell:  # Python reads 1_000, files do not mean it
             what = "has an underscore; write plain numbers"
         elif place == 0 and not is_finite:
             what = "is not a number, so it cannot be a label"
-        elif place and not (index.isdecimal() and is_finite):
+        elif place == 0 or index == "qid":
+            continue
+        elif not (index.isdecimal() and is_finite):
             what = "is not index:value with a finite value"
-        elif place and int(index) <= last:
+        elif int(index) <= last:
             what = f"comes after index {last}; sort the indices"
         if what is not None:
             return f"{one_line(repr(cell), 40)} {what}"
-        last = int(index) if place else last
+        last = int(index)
     return None

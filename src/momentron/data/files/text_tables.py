@@ -29,6 +29,7 @@ from momentron.errors import InputError, counted, one_line, short
 DOUBTFUL = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 SAMPLE, SAMPLE_CHARACTERS = 50, 100_000  # lines from which a delimiter is told, fewer if long
 DELIMITERS = (",", ";", "\t", "|")
+LOOKS_MISSING = MISSING | {"none", "?", "-"}
 ROW_NAMES = frozenset({"", "rownames", "row_names", "row.names", "unnamed: 0"})
 SPACED = re.compile(r"[^ \t]+")  # other white space is a part of cells, as for pandas
 TRUTH = {"true": 1.0, "false": 0.0, "t": 1.0, "f": 0.0}
@@ -194,8 +195,7 @@ def _is_header(first: list[str], second: list[str], column: int) -> bool:
 
 
 def _is_text(cell: str) -> bool:
-    is_missing = cell.lower() in MISSING | {"none", "?", "-"}
-    return not (is_missing or is_number(cell) or COMMA_NUMBER.fullmatch(cell))
+    return not (cell.lower() in LOOKS_MISSING or is_number(cell) or COMMA_NUMBER.fullmatch(cell))
 
 
 # --- values -------------------------------------------------------------------------------------
@@ -257,11 +257,13 @@ def _parse(
     content = "\n".join(lines).encode()
     has_commas = delimiter != "," and (options.decimal == "," or b"," in content)
     needs_text = options.na is not None or has_commas or may_change(content)
+    is_plain = not needs_text and delimiter != " " and b'"' not in content
+    if is_plain and len(lines) <= max(FEW, width):
+        columns = _read_numbers(lines, delimiter, width, words)
+        if columns is not None:
+            return columns
     if not needs_text:
-        is_plain = delimiter != " " and b'"' not in content
-        is_small = is_plain and len(lines) <= max(FEW, width)
-        columns = _read_numbers(lines, delimiter, width, words) if is_small else None
-        columns = columns or _read_csv(content, delimiter, width, words)
+        columns = _read_csv(content, delimiter, width, words)
         if all(column.dtype == object or np.isfinite(column).all() for column in columns):
             return columns
     return _read_csv(content, delimiter, width, range(width))
@@ -270,11 +272,13 @@ def _parse(
 def _read_numbers(
     lines: list[str], delimiter: str, width: int, words: Collection[int]
 ) -> list[Column] | None:
-    """The columns of a few lines; None where a cell outside `words` is not a number."""
+    """The columns of a few lines; None where a cell outside `words` is not a finite number."""
     others = [place for place in range(width) if place not in words]
     try:
         values = np.loadtxt(lines, delimiter=delimiter, comments=None, usecols=others, ndmin=2)
     except ValueError:
+        return None
+    if not np.isfinite(values).all():
         return None
     columns = dict(zip(others, values.T, strict=True))
     for place in words:
