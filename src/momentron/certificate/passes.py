@@ -7,7 +7,7 @@ what is exchanged is as large as w, whatever the block.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,43 +54,27 @@ class Findings:
         self.depth = max(self.depth, other.depth) + 3
 
 
+@dataclass(eq=False)
 class ArcScores(ABC):
-    """The scores of a classifier on tiles of rows, and what is sure of them.
+    """The scores of a classifier on tiles of rows, and what is sure of them."""
 
-    Parameters
-    ----------
-    w : ndarray of shape (d,), or (d, k)
-    labels : Labels
-    radius : float
-        An upper bound of max‖z‖, in the units of X.
-    depth : int
-        The most entries that a row of X holds.
-    divisor : float
-        R, the unit of the scores whose exponentials are taken.
-    has_weights : bool
-        Take the exponentials, and the sums of the rows unless `labels.circulates`.
-    log_factors : ndarray of shape (n_arcs,), optional
-        Where the balance of many classes is known: take exp(score/R + factor), and sum the rows.
-    """
+    w: np.ndarray  # of shape (d,), or (d, k)
+    labels: "Labels"
+    _: KW_ONLY
+    radius: float  # an upper bound of max‖z‖, in the units of X
+    depth: int  # the most entries that a row of X holds
+    divisor: float = 1.0  # R, the unit of the scores whose exponentials are taken
+    has_weights: bool = False  # take the exponentials, and sum the rows unless they circulate
+    # one for each arc, if the balance of many classes is known: exp(score/R + factor) sums the rows
+    log_factors: np.ndarray | None = None
 
-    def __init__(
-        self,
-        w: np.ndarray,
-        labels: "Labels",
-        *,
-        radius: float,
-        depth: int,
-        divisor: float = 1.0,
-        has_weights: bool = False,
-        log_factors: np.ndarray | None = None,
-    ) -> None:
-        self.w, self.labels, self.radius = w, labels, radius
-        self.divisor, self.log_factors = divisor, log_factors
-        self.has_weights = has_weights or log_factors is not None
-        self.sums_rows = log_factors is not None or (has_weights and not labels.circulates)
+    def __post_init__(self) -> None:
+        is_balanced = self.log_factors is not None
+        self.sums_rows = is_balanced or (self.has_weights and not self.labels.circulates)
+        self.has_weights = self.has_weights or is_balanced
         # one more rounding for a difference of columns, one for score + error, one to spare
-        self._roundings = depth + labels.roundings + 3
-        self._norm = norm_bounds(w)[1]
+        self._roundings = self.depth + self.labels.roundings + 3
+        self._norm = norm_bounds(self.w)[1]
         self._sent = 0.0  # what scores have lost on the way to a worker
 
     def __getstate__(self) -> dict[str, Any]:

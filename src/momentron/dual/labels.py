@@ -10,6 +10,7 @@ dual set of a problem with one constraint per arc.
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,39 +34,28 @@ def as_labels(n_classes: int, fit_intercept: bool, codes: np.ndarray = NO_CODES)
     return kind(n_classes, fit_intercept, codes)
 
 
+@dataclass(eq=False)
 class Labels:
     """Two classes: one constraint per example, z_i = −y_i x_i; a classifier is one vector w.
 
     Methods without `index` or `codes` speak of all the examples here; those with `index` of some
     constraints; those with `codes` of a block of other examples, whose classes these are.
-
-    Parameters
-    ----------
-    n_classes : int
-        k.
-    fit_intercept : bool
-        Whether the intercepts are free.
-    codes : ndarray of int, shape (n,)
-        The class of each example, in 0..k−1.
     """
 
     # Whether there is a constraint for each example and wrong label. Ask for it last: most that
     # depends on it is a method here, or one of the dual set.
     is_paired: ClassVar[bool] = False
-    n_outputs: int = 1  # how many outputs a classifier has: 1, or k
-    trailing: tuple[int, ...] = ()  # the same as the shape of an output: (), or (k,)
-    per_example: int = 1  # how many constraints an example has: 1, or k − 1
-    radius_factor: float = 1.0  # max‖z‖ over max‖x‖, rounded up
-    roundings: int = 0  # what `scores` and `mix` add to those of a product
+    radius_factor: ClassVar[float] = 1.0  # max‖z‖ over max‖x‖, rounded up
+    n_classes: int  # k
+    fit_intercept: bool  # whether the intercepts are free
+    codes: np.ndarray  # the class of each example, in 0..k−1
 
-    def __init__(self, n_classes: int, fit_intercept: bool, codes: np.ndarray = NO_CODES) -> None:
-        self.n_classes = n_classes
-        self.fit_intercept = fit_intercept
-        self.codes = read_only(codes)
-        self._prepare()
-
-    def _prepare(self) -> None:
-        """Set what all the methods use."""
+    def __post_init__(self) -> None:
+        self.codes = read_only(self.codes)
+        self.n_outputs = 1  # how many outputs a classifier has: 1, or k
+        self.trailing: tuple[int, ...] = ()  # the same as the shape of an output: (), or (k,)
+        self.per_example = 1  # how many constraints an example has: 1, or k − 1
+        self.roundings = 0  # what `scores` and `mix` add to those of a product
         self.signs = read_only(np.where(self.codes == 1, 1.0, -1.0))  # y: 1 for the second class
         self._minus_signs = -self.signs
 
@@ -232,7 +222,8 @@ class ManyClasses(Labels):
     is_paired = True
     radius_factor = up(math.sqrt(2.0))
 
-    def _prepare(self) -> None:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         codes, n_classes = self.codes, self.n_classes
         self.n_outputs = self.roundings = n_classes
         self.trailing = (n_classes,)
