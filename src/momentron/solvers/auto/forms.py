@@ -54,11 +54,6 @@ class Direction(NamedTuple):
             slope = curvature = 0.0
         return cls(dx, db, dp, slope, curvature)
 
-    def times(self, t: float) -> "Direction":
-        """The same direction, t times as long."""
-        dx, db, dp, slope, curvature = self
-        return Direction(t * dx, t * db, t * dp, t * slope, t * t * curvature)
-
 
 class InteriorStep(NamedTuple):
     """What a full step of the interior point adds to the coordinates, to p and to α."""
@@ -234,10 +229,6 @@ class Form(Movable):
         """(w, b)."""
 
     # --- systems -------------------------------------------------------------------------------
-
-    @abstractmethod
-    def along_mean(self) -> Direction:
-        """Along Aᵀ1, the difference of the classes' sums: a first guess."""
 
     @abstractmethod
     def interior(

@@ -75,15 +75,6 @@ class DualForm(Form):
 
     # --- systems -------------------------------------------------------------------------------
 
-    def along_mean(self) -> Direction:
-        return self._towards(np.ones(self.m) * self.shares, np.zeros(self.Y.shape[1]))
-
-    def _towards(self, du: np.ndarray, db: np.ndarray) -> Direction:
-        """A step of u and b as a direction."""
-        product = self.image(du)
-        dp, slope = product + self.dual_set.spread(db), float(self.point.x @ product)
-        return Direction.of(du, db, dp, slope, float(du @ product))
-
     def direction(
         self, loss: "Loss", weights: np.ndarray, between: np.ndarray, *, rough: bool = False
     ) -> Direction:
@@ -97,7 +88,9 @@ class DualForm(Form):
             rhs -= self.image(du)[index]
         missing = -(self.Y.T @ (u + du))
         du[index], db = self.solved(loss, index, rhs, missing, rough=rough)
-        return self._towards(du, db)
+        product = self.image(du)
+        dp, slope = product + self.dual_set.spread(db), float(u @ product)
+        return Direction.of(du, db, dp, slope, float(du @ product))
 
     def interior(
         self, alpha: np.ndarray, theta: np.ndarray

@@ -173,19 +173,18 @@ def minimise(
 
 
 def step_along_mean(form: Form, C: float) -> None:
-    """Go to the best multiple of the difference of the classes' sums.
+    """Go from w = 0 to the best multiple of Aᵀ1, the difference of the classes' sums.
 
     The search begins at Newton's step: from a step of 1 it would not come down to a tiny C's.
     """
-    direction, loss = form.along_mean(), Loss(C, shares=form.shares)
-    z, dp = loss.at(form.p), direction.dp
-    pull = loss.stiffness * dp
-    curvature = direction.curvature + float(dp @ (pull * (z > 0.0)))
-    if not curvature > 0.0:
-        return
-    t = (float(np.maximum(z, 0.0) @ dp) - direction.slope) / curvature
-    direction = direction.times(t)
-    form.move(direction, line_search(direction, z, loss))
+    loss, start = Loss(C, shares=form.shares), form.point
+    form.point = form.at_weights(form.shares * np.ones(form.m), np.zeros(form.Y.shape[1]))
+    (x, b, p), square = form.point, form.norm() ** 2
+    pull = loss.stiffness * p
+    t = float(pull.sum()) / max(square + float(pull @ p), 1e-300)
+    direction = Direction.of(t * x, t * b, t * p, 0.0, t * t * square)
+    form.point = start
+    form.move(direction, line_search(direction, loss.at(form.p), loss))
 
 
 def soft_path(form: Form, Cs: tuple[float, ...]) -> np.ndarray:

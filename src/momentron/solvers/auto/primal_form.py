@@ -209,19 +209,13 @@ class PrimalForm(Form):
 
     # --- systems -------------------------------------------------------------------------------
 
-    def along_mean(self) -> Direction:
-        return self._towards(self.A.combine(np.ones(self.m) * self.shares) * self.ridge)
-
-    def _towards(self, dx: np.ndarray) -> Direction:
-        """A step of x as a direction."""
-        slope = float((self.ridge * self.point.x - self.pull) @ dx)
-        return Direction(dx, NOWHERE, self.A.products(dx), slope, float((self.ridge * dx) @ dx))
-
     def direction(
         self, loss: "Loss", weights: np.ndarray, between: np.ndarray, *, rough: bool = False
     ) -> Direction:
-        gradient = self.A.combine(weights) + self.pull - self.ridge * self.point.x
-        return self._towards(self.newton_step(between, loss.sigma, gradient))
+        pull = self.ridge * self.point.x - self.pull
+        dx = self.newton_step(between, loss.sigma, self.A.combine(weights) - pull)
+        curvature = float((self.ridge * dx) @ dx)
+        return Direction(dx, NOWHERE, self.A.products(dx), float(pull @ dx), curvature)
 
     def newton_step(self, S: np.ndarray, sigma: float, gradient: np.ndarray) -> np.ndarray:
         """(ridge + σ A_SᵀA_S)⁻¹ gradient."""
