@@ -24,7 +24,7 @@ from momentron.certificate.hinge import certify_hinge
 from momentron.solvers import SOLVERS
 from momentron.solvers.auto import Auto, AutoSettings
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.forms import Direction, Values
+from momentron.solvers.auto.forms import Bounds, Direction, margin_of
 from momentron.solvers.auto.primal_form import PrimalForm, SpannedForm
 from momentron.solvers.auto.working_rows import SignedRows
 from momentron.solvers.auto.working_sets import WorkingSets
@@ -509,8 +509,8 @@ def test_a_working_set_of_one_class_has_nothing_left_to_gain():
     large = max_margin(X, y, **options)
     assert small.lower <= large.upper
     assert large.lower <= small.upper
-    assert Values(0.0, 1.0).gap == Values(0.0, 0.0).gap == 0.0
-    assert Values(1.0, 0.0).gap == math.inf
+    assert all(Bounds(margin_of(0.0), margin_of(dual)).gap == 0.0 for dual in (0.0, 1.0))
+    assert Bounds(margin_of(1.0), margin_of(0.0)).gap == math.inf
 
 
 # --- weights on their way, which intercepts do not balance yet ------------------------------------

@@ -28,7 +28,7 @@ from momentron.errors import InputError
 from momentron.fitting.fits import make_result
 from momentron.fitting.options import FitOptions
 from momentron.rows.validation import TrainingData, weighed
-from momentron.solvers.auto.forms import Values, soft_values
+from momentron.solvers.auto.forms import Bounds, Loss, margin_of
 from momentron.solvers.checkpoint import taken, unusable
 from momentron.solvers.problem import Problem
 from momentron.solvers.solver import (
@@ -158,8 +158,9 @@ class SoftBlockProblem(Problem):
 
     def dual_value(self, alpha: np.ndarray) -> float:
         """The dual objective of weights whose rows the last pass has summed."""
-        q, p = self._in_dual_set(alpha), np.ones(self.size)
-        return soft_values(0.0, p, q, self.dual_norm(q), self.penalty.upper, 1.0).dual
+        q = self._in_dual_set(alpha)
+        bound = Loss(1.0, self.penalty.upper).shortest(q, self.dual_norm(q))
+        return 0.5 / bound**2
 
     def weights_at(self, slack: np.ndarray, numbers: Any = slice(None)) -> np.ndarray:
         """The dual weights of rows with such slack."""
@@ -342,7 +343,7 @@ class SoftRounds(Rounds):
         dual, value = problem.dual_value(state.alpha), state.best.value
         if dual > state.dual:
             state.q, state.dual = state.alpha, dual
-        gap = Values(value, state.dual).gap
+        gap = Bounds(margin_of(value), margin_of(state.dual)).gap
         is_better = gap < 0.9 * state.gap or value < (1.0 - state.tol) * before
         state.idle = 0 if is_better else state.idle + 1
         state.gap = min(gap, state.gap)

@@ -17,7 +17,6 @@ from momentron.solvers.auto.working_rows import WorkingRows
 
 if TYPE_CHECKING:
     from momentron.solvers.auto.gram_form import GramForm
-    from momentron.solvers.auto.newton import Loss
 
 NEAREST = 8  # rows that hold w where none is between the bounds
 VANISHED = 1e-13  # ‖Aᵀq‖ in units of ‖a‖ at which q is a witness
@@ -65,14 +64,19 @@ class InteriorStep(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """An interval for the working set's margin, as far as float64 tells."""
+    """An interval for a margin, as far as float64 tells; a soft one is 1/√(2P) = 1/√(2D)."""
 
     lower: float
     upper: float
 
     @property
     def gap(self) -> float:
-        """(upper − lower)/upper, infinite where there is no upper bound."""
+        """(upper − lower)/upper, infinite where there is no upper bound.
+
+        None is left at P = 0, which is the least there is: a working set of one class has it.
+        """
+        if self.lower == math.inf:
+            return 0.0
         if not 0.0 < self.upper < math.inf:
             return math.inf
         return (self.upper - self.lower) / self.upper
@@ -81,52 +85,74 @@ class Bounds(NamedTuple):
 UNBOUNDED = Bounds(-math.inf, math.inf)
 
 
-class Values(NamedTuple):
-    """The primal and the dual objective of a soft margin, as far as float64 tells."""
+def margin_of(objective: float) -> float:
+    """The soft margin 1/√(2P) of an objective; infinite where it is not positive."""
+    return 1.0 / math.sqrt(2.0 * objective) if objective > 0.0 else math.inf
 
-    primal: float
-    dual: float
+
+class Loss(NamedTuple):
+    """The loss of some rows, smoothed around weights with stiffness σ times the rows' shares."""
+
+    sigma: float
+    upper: float | np.ndarray = math.inf
+    centre: float | np.ndarray = 0.0
+    shares: float | np.ndarray = 1.0
 
     @property
-    def gap(self) -> float:
-        """1 − √(D/P), the gap of 1/√(2P) and 1/√(2D).
+    def stiffness(self) -> float | np.ndarray:
+        return self.sigma * self.shares
 
-        None is left at P = 0, which is the least there is: a working set of one class has it.
-        """
-        if self.primal == 0.0:
-            return 0.0
-        if not (self.dual > 0.0 and self.primal < math.inf):
-            return math.inf
-        return 1.0 - math.sqrt(min(self.dual / self.primal, 1.0))
+    @property
+    def is_boxed(self) -> bool:
+        return isinstance(self.upper, np.ndarray)
+
+    def at(self, p: np.ndarray) -> np.ndarray:
+        """α + σ(1 − p), not yet in the box."""
+        return self.centre + self.stiffness * (1.0 - p)
+
+    def weights(self, z: np.ndarray) -> np.ndarray:
+        """The same in the box."""
+        return in_box(z, self.upper)
+
+    def is_between(self, z: np.ndarray) -> np.ndarray:
+        """Where there is curvature."""
+        return (z > 0.0) & (z < self.upper) if self.is_boxed else z > 0.0
+
+    def primal(self, norm: float, p: np.ndarray) -> float:
+        """The objective of a classifier with this norm and these margins."""
+        if not isinstance(self.upper, np.ndarray):
+            slack = np.maximum(1.0 - p, 0.0)
+            return 0.5 * norm**2 + 0.5 * float(np.sum(self.stiffness * slack * slack))
+        # a little longer, as the certificate has it: C times rounding is no slack
+        return min(
+            0.5 * (t * norm) ** 2 + float(self.upper @ np.maximum(1.0 - t * p, 0.0))
+            for t in (1.0, 1.0 + 1e-12, 1.0 + 1e-10)
+        )
+
+    def shortest(self, q: np.ndarray, length: float) -> float:
+        """The bound 1/√(2D) for the best multiple of q in the dual set, with ‖Zᵀq‖, r counted."""
+        if not isinstance(self.upper, np.ndarray):
+            return length
+        used = q > 0.0
+        most = float(np.min(self.upper[used] / q[used]))
+        if length**2 * most <= 1.0:
+            dual = most - 0.5 * (most * length) ** 2
+            return margin_of(dual)
+        return length
+
+    def some(self, index: np.ndarray) -> "Loss":
+        """The same of some of the rows."""
+        own = (part[index] if isinstance(part, np.ndarray) else part for part in self[1:])
+        return Loss(self.sigma, *own)
 
 
-def soft_values(
-    norm: float,
-    p: np.ndarray,
-    q: np.ndarray | None,
-    length: float,
-    upper: float | np.ndarray,
-    stiffness: float | np.ndarray = math.inf,
-) -> Values:
-    """P of a classifier and D of weights in the dual set with ‖Zᵀq‖, in which r counts.
+def in_box(z: np.ndarray, upper: float | np.ndarray) -> np.ndarray:
+    """z between 0 and u; np.clip takes three times as long for few numbers."""
+    z = np.maximum(z, 0.0)
+    return np.minimum(z, upper) if isinstance(upper, np.ndarray) else z
 
-    In a box slack costs u, without one ½ times the stiffness, which is 1/r, and its square.
-    """
-    if not isinstance(upper, np.ndarray):
-        slack = np.maximum(1.0 - p, 0.0)
-        primal = 0.5 * norm**2 + 0.5 * float(np.sum(stiffness * slack * slack))
-        return Values(primal, 0.5 / length**2 if q is not None and length > 0.0 else 0.0)
-    # a little longer, as the certificate has it: C times rounding is no slack
-    primal = min(
-        0.5 * (t * norm) ** 2 + float(upper @ np.maximum(1.0 - t * p, 0.0))
-        for t in (1.0, 1.0 + 1e-12, 1.0 + 1e-10)
-    )
-    if q is None:
-        return Values(primal, 0.0)
-    used = q > 0.0
-    most = float(np.min(upper[used] / q[used]))
-    scale = min(most, 1.0 / length**2) if length > 0.0 else most
-    return Values(primal, scale - 0.5 * (scale * length) ** 2)
+
+HARD = Loss(math.inf)
 
 
 class Movable(ABC):
@@ -147,7 +173,7 @@ class Movable(ABC):
 
     @abstractmethod
     def direction(
-        self, loss: "Loss", weights: np.ndarray, between: np.ndarray, *, rough: bool = False
+        self, loss: Loss, weights: np.ndarray, between: np.ndarray, *, rough: bool = False
     ) -> Direction:
         """Newton's: to the minimiser where the rows outside `between` keep these weights."""
 
@@ -212,7 +238,7 @@ class Form(Movable):
         x, b, _ = self.point
         self.point = Point(x, b, self.margins(x, b, from_rows=from_rows))
 
-    def taken(self, loss: "Loss", weights: np.ndarray) -> np.ndarray:
+    def taken(self, loss: Loss, weights: np.ndarray) -> np.ndarray:
         """The weights that a minimisation has found, which the point may be moved to."""
         return weights
 
@@ -253,32 +279,36 @@ class Form(Movable):
     # --- bounds --------------------------------------------------------------------------------
 
     @abstractmethod
-    def dual_norm(self, q: np.ndarray) -> float:
-        """‖Aᵀq‖."""
+    def norm(self, *, from_rows: bool = False) -> float:
+        """‖w‖; from the rows themselves if asked, and possible."""
+
+    @abstractmethod
+    def dual_norm(self, q: np.ndarray, *, from_rows: bool = False) -> float:
+        """‖Aᵀq‖, in the same way."""
 
     def project(self, q: np.ndarray, norm: float) -> tuple[np.ndarray, float]:
         """Weights near q with a smaller ‖Aᵀq‖, and that; q itself where none are known."""
         return q, norm
 
-    def bounds(self, lam: np.ndarray, p: np.ndarray | None = None) -> Bounds:
-        """Of the current point and λ; with other margins p if given."""
-        q, norm = self.dual_set.feasible_or_none(lam), self.norm()
-        if q is None or not norm > 0.0:
-            return UNBOUNDED
-        return Bounds(self.dual_set.worst(self.p if p is None else p) / norm, self.dual_norm(q))
+    def bounds(self, alpha: np.ndarray, loss: Loss = HARD, *, from_rows: bool = False) -> Bounds:
+        """Of the current point and α.
 
-    @abstractmethod
-    def true_bounds(self, lam: np.ndarray) -> Bounds:
-        """The same with margins and lengths from the rows themselves, if possible."""
-
-    def values(
-        self, alpha: np.ndarray, upper: float | np.ndarray, stiffness: float | np.ndarray = math.inf
-    ) -> Values:
-        """P and D of the current point and α; see `soft_values`."""
-        q, length = self.dual_set.feasible_or_none(alpha), math.inf
+        `from_rows` computes margins and lengths from the rows themselves, if possible.
+        """
+        q, (x, b, p), length = self.dual_set.feasible_or_none(alpha), self.point, math.inf
+        norm = self.norm(from_rows=from_rows)
+        if from_rows:
+            p = self.margins(x, b, from_rows=True)
         if q is not None:
-            length = math.hypot(self.dual_norm(q), np.linalg.norm(q / np.sqrt(stiffness)))
-        return soft_values(self.norm(), self.p, q, length, upper, stiffness)
+            length = self.dual_norm(q, from_rows=from_rows)
+        if loss is HARD:
+            is_known = q is not None and norm > 0.0
+            return Bounds(self.dual_set.worst(p) / norm, length) if is_known else UNBOUNDED
+        if q is not None:
+            length = loss.shortest(
+                q, math.hypot(length, np.linalg.norm(q / np.sqrt(loss.stiffness)))
+            )
+        return Bounds(margin_of(loss.primal(norm, p)), length)
 
     def gap_floor(self, upper: float) -> float:
         """The smallest relative gap that float64 can show: a·w rounds by about u‖a‖‖w‖."""

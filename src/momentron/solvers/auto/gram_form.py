@@ -3,19 +3,15 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from momentron.arithmetic.squares import factor_in_place, submatrix
 from momentron.rows.dense import matvec
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.forms import UNBOUNDED, Bounds, Direction, Form, InteriorStep, Point
+from momentron.solvers.auto.forms import Direction, Form, InteriorStep, Loss, Point
 from momentron.solvers.auto.linear_algebra import add_to_diagonal, back_solve, cholesky_of
 from momentron.solvers.auto.working_rows import WorkingRows
-
-if TYPE_CHECKING:
-    from momentron.solvers.auto.newton import Loss
 
 SINGLE_SIZE = 300  # rows up to which single precision saves nothing
 SINGLE_STIFFNESS = 1e3  # σ in units of 1/mean‖a‖² up to which single precision serves
@@ -34,7 +30,7 @@ class DualForm(Form):
 
     @abstractmethod
     def solved(
-        self, loss: "Loss", index: np.ndarray, rhs: np.ndarray, missing: np.ndarray, *, rough: bool
+        self, loss: Loss, index: np.ndarray, rhs: np.ndarray, missing: np.ndarray, *, rough: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """(z, db) with (K + 1/σ)z + Y db = rhs and Yᵀz = missing, on the named rows."""
 
@@ -52,31 +48,24 @@ class DualForm(Form):
     def at_weights(self, u: np.ndarray, b: np.ndarray) -> Point:
         return Point(u, b, self.margins(u, b))
 
-    def norm(self) -> float:
+    def norm(self, *, from_rows: bool = False) -> float:
         u, b, p = self.point
+        if from_rows and self.is_explicit:
+            return float(np.linalg.norm(self.rows.combine(u)))
         return math.sqrt(max(float(u @ (p - self.dual_set.spread(b))), 0.0))
 
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
         return self.rows.combine(self.point.x), self.point.b
 
-    def dual_norm(self, q: np.ndarray) -> float:
+    def dual_norm(self, q: np.ndarray, *, from_rows: bool = False) -> float:
+        if from_rows and self.is_explicit:
+            return float(np.linalg.norm(self.rows.combine(q)))
         return math.sqrt(max(float(q @ self.image(q)), 0.0))
-
-    def true_bounds(self, lam: np.ndarray) -> Bounds:
-        if not self.is_explicit:  # of a kernel's rows nothing but the Gram matrix is known
-            return self.bounds(lam)
-        q = self.dual_set.feasible_or_none(lam)
-        w, b = self.answer()
-        norm = float(np.linalg.norm(w))
-        if q is None or not norm > 0.0:
-            return UNBOUNDED
-        p = self.rows.products(w) + self.dual_set.spread(b)
-        return Bounds(self.dual_set.worst(p) / norm, float(np.linalg.norm(self.rows.combine(q))))
 
     # --- systems -------------------------------------------------------------------------------
 
     def direction(
-        self, loss: "Loss", weights: np.ndarray, between: np.ndarray, *, rough: bool = False
+        self, loss: Loss, weights: np.ndarray, between: np.ndarray, *, rough: bool = False
     ) -> Direction:
         u, _, p = self.point
         index = np.flatnonzero(between)
@@ -129,7 +118,7 @@ class GramForm(DualForm):
         return self.K.copy() if index.size == self.m else submatrix(self.K, index)
 
     def solved(
-        self, loss: "Loss", index: np.ndarray, rhs: np.ndarray, missing: np.ndarray, *, rough: bool
+        self, loss: Loss, index: np.ndarray, rhs: np.ndarray, missing: np.ndarray, *, rough: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         return bordered_solve(self._factor(loss, index, rough), rhs, self.Y[index], missing)
 
@@ -139,7 +128,7 @@ class GramForm(DualForm):
         off = np.abs(weights - self.point.x).max(initial=0.0)
         return float(off) / max(float(weights.max(initial=0.0)), 1e-300)
 
-    def _factor(self, loss: "Loss", index: np.ndarray, rough: bool) -> np.ndarray:
+    def _factor(self, loss: Loss, index: np.ndarray, rough: bool) -> np.ndarray:
         """The factor of K_SS + 1/σ, which is kept; in single precision where that serves.
 
         A rough direction may be wrong in the last digits; others are corrected by the next one,
@@ -173,7 +162,7 @@ class GramForm(DualForm):
         self._last = self._room = None
 
 
-def ridge_of(loss: "Loss", index: np.ndarray) -> float | np.ndarray:
+def ridge_of(loss: Loss, index: np.ndarray) -> float | np.ndarray:
     """1/σ of some of the rows."""
     stiffness = loss.stiffness
     return 1.0 / (stiffness[index] if isinstance(stiffness, np.ndarray) else stiffness)

@@ -12,7 +12,7 @@ from contextlib import suppress
 import numpy as np
 
 from momentron.solvers.auto.exchange import MOST_FREE, exchange, gathered
-from momentron.solvers.auto.forms import Form
+from momentron.solvers.auto.forms import Form, Loss
 from momentron.solvers.auto.interior import interior_point, solve_by_interior_point
 from momentron.solvers.auto.last_digits import (
     needs_extended,
@@ -20,13 +20,12 @@ from momentron.solvers.auto.last_digits import (
     refine_answer,
     solve_in_rationals,
 )
-from momentron.solvers.auto.newton import SLOW, Loss, Schedule, multipliers, soft_path
+from momentron.solvers.auto.newton import SLOW, Schedule, multipliers, soft_path
 from momentron.solvers.auto.pivots import few_violators, pivot
 from momentron.solvers.auto.search import Rounds, Search
 from momentron.solvers.auto.straight import solve_straight, suits_straight
 from momentron.solvers.auto.working_rows import on_support, sample
 from momentron.solvers.auto.working_sets import WorkingSets
-from momentron.solvers.solver import Candidates, Primal
 
 # Penalties of the soft margins that rank, in units of 1/mean‖a‖²: of all the rows at once, of a
 # sample, of the second working set, and of all further ones; of wide sparse rows, the first and
@@ -75,12 +74,6 @@ class HardSearch(Search):
                 with suppress(np.linalg.LinAlgError):
                     solve(self)
         return True
-
-    def candidates(self) -> Candidates:
-        answer, radius = self.answer, self.problem.radius
-        scores = self.problem.labels.scores(answer.products) / radius
-        primals, upper = [Primal(answer.w, scores)], answer.upper / radius
-        return Candidates(primals, answer.lam, upper, refined=self.refined)
 
 
 def _in_floats(search: Search) -> Rounds:
@@ -233,7 +226,7 @@ def _solve_by_interior_point(
     begin = None
     if not (search.has_all or has_looked):
         first = interior_point(form, FIRST_GAP)
-        if form.has_vanished(form.true_bounds(first.alpha).upper):
+        if form.has_vanished(form.bounds(first.alpha, from_rows=True).upper):
             return form, first.alpha, has_looked
         if first.gap < TELLING_GAP:
             has_looked, begin = True, first
@@ -264,7 +257,7 @@ def _solve_by_pivots(search: Search) -> Solved | None:
     W = search.smallest(max(search.settings.small, size), support)
     form = sets.open_gram(W)
     solved = pivot(form, lam[W] > 0.0, search.settings)
-    if solved is None or not form.true_bounds(solved).gap <= search.goal:
+    if solved is None or not form.bounds(solved, from_rows=True).gap <= search.goal:
         return None
     search.W = W
     return form, solved
@@ -276,7 +269,7 @@ def solve_by_newton(
     """(λ, solved) by multipliers, from the form's current point; at once where that is solved."""
     bounds = form.bounds(lam)
     if not form.shows(tol, bounds.upper):
-        bounds = form.true_bounds(lam)
+        bounds = form.bounds(lam, from_rows=True)
     if bounds.gap <= tol:
         return lam, True
     best, from_rows = math.inf, False
@@ -295,7 +288,7 @@ def solve_by_newton(
         if closed and form.shows(tol, upper):
             return gap, True
         if closed or SLOW * before < gap < ROUNDING:
-            gap, were_from_rows, from_rows = form.true_bounds(lam).gap, from_rows, True
+            gap, were_from_rows, from_rows = form.bounds(lam, from_rows=True).gap, from_rows, True
             return gap, were_from_rows or gap <= 4.0 * tol
         return gap, False
 
@@ -306,4 +299,4 @@ def solve_by_newton(
     lam, gap = multipliers(form, loss, schedule, measure)
     if not math.isfinite(gap):
         return lam, False
-    return lam, gap <= 4.0 * tol or form.is_solved(form.true_bounds(lam), tol)
+    return lam, gap <= 4.0 * tol or form.is_solved(form.bounds(lam, from_rows=True), tol)

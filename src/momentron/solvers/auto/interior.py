@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentron.solvers.auto.forms import Form, InteriorStep, Point
+from momentron.solvers.auto.forms import HARD, Form, InteriorStep, Loss, Point
 from momentron.solvers.auto.primal_form import reduced_form
 
 STEPS, BOX_STEPS = 60, 150
@@ -45,7 +45,7 @@ def interior_point(
     The cold start of a hard margin is large on purpose: from a small one the first eight iterations
     only raise the complementarity to where it is needed. `begin` goes on from the form's point.
     """
-    state = begin
+    state, loss = begin, HARD if upper is None else Loss(math.inf, upper)
     if state is None:
         alpha = np.full(form.m, COLD_MASS / form.scale / form.m)
         if upper is not None:
@@ -56,13 +56,9 @@ def interior_point(
     idle, mark, fallen = 0, math.inf, math.inf
     witness: tuple[np.ndarray | None, float] = (None, math.inf)
     for iteration in range(STEPS if upper is None else BOX_STEPS):
-        lower, length = form.bounds(state.alpha) if upper is None else (0.0, 0.0)
-        if upper is None:
-            gap = (length - lower) / length if 0.0 < length < math.inf else math.inf
-            is_early = lower <= 0.0
-        else:
-            gap = form.values(state.alpha, upper).gap
-            is_early = not kept.gap < 0.5
+        bounds = form.bounds(state.alpha, loss)
+        (lower, length), gap = bounds, bounds.gap
+        is_early = lower <= 0.0 if upper is None else not kept.gap < 0.5
         idle += 1
         if is_early or gap < PROGRESS * mark:
             idle, mark = 0, gap
@@ -204,13 +200,13 @@ def solve_by_interior_point(
     Where a Gram matrix has lost too many digits, the rows are reduced by QR and solved again.
     """
     lam = interior_point(form, tol, begin=begin).alpha
-    bounds = form.true_bounds(lam)
+    bounds = form.bounds(lam, from_rows=True)
     has_rows = form.gram is not None and form.is_explicit
     rows = form.rows.written_out() if has_rows and not form.is_solved(bounds, tol) else None
     if rows is None or rows.is_sparse:
         return form, lam
     reduced = reduced_form(rows, form.deadline)
     other = interior_point(reduced, tol).alpha
-    found = reduced.true_bounds(other)
+    found = reduced.bounds(other, from_rows=True)
     is_better_witness = bounds.gap >= 1.0 and found.upper < bounds.upper
     return (reduced, other) if found.gap <= bounds.gap or is_better_witness else (form, lam)

@@ -9,7 +9,6 @@ landmarks and a smoothed loss, of stiffness 1/D, which gives first weights.
 Near the end margins are computed again in double precision, and Newton goes on.
 """
 
-import math
 import time
 
 import numpy as np
@@ -19,7 +18,7 @@ from momentron.arithmetic.clock import require_time, time_left
 from momentron.arithmetic.threads import WORTH_FILLING, in_threads, shares_of, sum_in_threads
 from momentron.rows import KernelOperator
 from momentron.rows.dense import matvec
-from momentron.solvers.auto.forms import Point, Values, soft_values
+from momentron.solvers.auto.forms import HARD, Bounds, Loss, Point, margin_of
 from momentron.solvers.auto.gram_form import DualForm, balanced_parts, bordered_solve
 from momentron.solvers.auto.linear_algebra import (
     ConjugateGradients,
@@ -28,7 +27,7 @@ from momentron.solvers.auto.linear_algebra import (
     back_solve,
     cholesky_of,
 )
-from momentron.solvers.auto.newton import Loss, minimise
+from momentron.solvers.auto.newton import minimise
 from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.working_rows import SignedRows, sample
 from momentron.solvers.auto.working_sets import WorkingSets
@@ -108,7 +107,7 @@ class KernelForm(DualForm):
     # --- the current point ---------------------------------------------------------------------
 
     def refresh(self, *, from_rows: bool = False) -> None:
-        """Nothing: to compute all margins again takes long, and `values` does it in the end."""
+        """Nothing: to compute all margins again takes long, and `bounds` does it in the end."""
 
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
         u, b, p = self.point
@@ -160,24 +159,22 @@ class KernelForm(DualForm):
 
     # --- bounds --------------------------------------------------------------------------------
 
-    def values(
-        self, alpha: np.ndarray, upper: float | np.ndarray, stiffness: float | np.ndarray = math.inf
-    ) -> Values:
-        """P and D of the current point, whose weights α are; computed again where they are near."""
-        values = self._values(upper, stiffness)
-        if values.gap <= self.goal and not self.is_settled:
+    def bounds(self, alpha: np.ndarray, loss: Loss = HARD, *, from_rows: bool = False) -> Bounds:
+        """Of the current point, whose weights α are; computed again where they are near."""
+        bounds = self._bounds(loss)
+        if bounds.gap <= self.goal and not self.is_settled:
             self._settle()
-            values = self._values(upper, stiffness)
-        return values
+            bounds = self._bounds(loss)
+        return bounds
 
-    def _values(self, upper: float | np.ndarray, stiffness: float | np.ndarray) -> Values:
+    def _bounds(self, loss: Loss) -> Bounds:
         alpha, b, p = self.point
-        square = self.norm() ** 2
-        primal = soft_values(math.sqrt(square), p, None, math.inf, upper, stiffness).primal
+        norm = self.norm()
         # what is not balanced costs about so much, once it is
         off = float(np.abs(self.Y.T @ alpha) @ (1.0 + np.abs(b)))
-        ridge = float(np.sum(alpha * alpha / stiffness))
-        return Values(primal, float(alpha.sum()) - 0.5 * (square + ridge) - off)
+        ridge = float(np.sum(alpha * alpha / loss.stiffness))
+        dual = float(alpha.sum()) - 0.5 * (norm**2 + ridge) - off
+        return Bounds(margin_of(loss.primal(norm, p)), margin_of(dual))
 
     def block(self, index: np.ndarray) -> np.ndarray:
         K = self.kernel.square(index)

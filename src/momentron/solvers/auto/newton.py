@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from momentron.solvers.auto.forms import Direction, Form, Movable
+from momentron.solvers.auto.forms import Direction, Form, Loss, Movable, in_box
 
 SEARCH_STEPS = 30  # of a line search
 SEARCH_ACCURACY = 1e-3  # of its slope: more changes no number of Newton steps
@@ -35,46 +35,6 @@ PROGRESS = 0.7  # a gap below this share of the best is progress
 TOP = 1e7  # the largest σ in a box, in units of 1/mean‖a‖²
 REACH = 2.0  # how far margins are expected to move in an update, in units of the last one's mean
 FEWEST = 0.05  # the share of the rows that are not held: held too tightly, these go astray
-
-
-class Loss(NamedTuple):
-    """The loss of some rows, smoothed around weights with stiffness σ times the rows' shares."""
-
-    sigma: float
-    upper: float | np.ndarray = math.inf
-    centre: float | np.ndarray = 0.0
-    shares: float | np.ndarray = 1.0
-
-    @property
-    def stiffness(self) -> float | np.ndarray:
-        return self.sigma * self.shares
-
-    @property
-    def is_boxed(self) -> bool:
-        return isinstance(self.upper, np.ndarray)
-
-    def at(self, p: np.ndarray) -> np.ndarray:
-        """α + σ(1 − p), not yet in the box."""
-        return self.centre + self.stiffness * (1.0 - p)
-
-    def weights(self, z: np.ndarray) -> np.ndarray:
-        """The same in the box."""
-        return in_box(z, self.upper)
-
-    def is_between(self, z: np.ndarray) -> np.ndarray:
-        """Where there is curvature."""
-        return (z > 0.0) & (z < self.upper) if self.is_boxed else z > 0.0
-
-    def some(self, index: np.ndarray) -> "Loss":
-        """The same of some of the rows."""
-        own = (part[index] if isinstance(part, np.ndarray) else part for part in self[1:])
-        return Loss(self.sigma, *own)
-
-
-def in_box(z: np.ndarray, upper: float | np.ndarray) -> np.ndarray:
-    """z between 0 and u; np.clip takes three times as long for few numbers."""
-    z = np.maximum(z, 0.0)
-    return np.minimum(z, upper) if isinstance(upper, np.ndarray) else z
 
 
 class Minimised(NamedTuple):

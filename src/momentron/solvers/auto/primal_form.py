@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from copy import copy
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +13,7 @@ from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.threads import own_threads
 from momentron.rows.dense import matvec, rmatvec
 from momentron.solvers.auto.deadline import Deadline, seconds_of
-from momentron.solvers.auto.forms import Bounds, Direction, Form, InteriorStep, Point
+from momentron.solvers.auto.forms import Direction, Form, InteriorStep, Loss, Point
 from momentron.solvers.auto.linear_algebra import (
     ConjugateGradients,
     add_to_diagonal,
@@ -26,9 +26,6 @@ from momentron.solvers.auto.linear_algebra import (
     thin_qr,
 )
 from momentron.solvers.auto.working_rows import SignedRows
-
-if TYPE_CHECKING:
-    from momentron.solvers.auto.newton import Loss
 
 NOWHERE = np.zeros(0)  # no intercepts besides the coordinates, which include them
 BLOCK_ENTRIES = 4_000_000  # entries of rows that are densified or copied at a time
@@ -172,7 +169,7 @@ class PrimalForm(Form):
             x[self.rows.d :] = b / self.beta
         return Point(x, NOWHERE, self.A.products(x))
 
-    def norm(self) -> float:
+    def norm(self, *, from_rows: bool = False) -> float:
         x = self.point.x
         return float(np.sqrt((self.ridge * x) @ x))
 
@@ -180,12 +177,9 @@ class PrimalForm(Form):
         x, d = self.point.x, self.rows.d
         return x[:d].copy(), self.beta * x[d:]
 
-    def dual_norm(self, q: np.ndarray) -> float:
+    def dual_norm(self, q: np.ndarray, *, from_rows: bool = False) -> float:
         z = self.A.combine(q)
         return float(np.sqrt((self.ridge * z) @ z))
-
-    def true_bounds(self, lam: np.ndarray) -> Bounds:
-        return self.bounds(lam, self.A.products(self.point.x))
 
     def project(self, q: np.ndarray, norm: float) -> tuple[np.ndarray, float]:
         """The nearest q′ with Aᵀq′ = 0 in the norm Σ (dq/q)², which keeps signs; the best met."""
@@ -210,7 +204,7 @@ class PrimalForm(Form):
     # --- systems -------------------------------------------------------------------------------
 
     def direction(
-        self, loss: "Loss", weights: np.ndarray, between: np.ndarray, *, rough: bool = False
+        self, loss: Loss, weights: np.ndarray, between: np.ndarray, *, rough: bool = False
     ) -> Direction:
         pull = self.ridge * self.point.x - self.pull
         dx = self.newton_step(between, loss.sigma, self.A.combine(weights) - pull)

@@ -10,11 +10,11 @@ from functools import cached_property
 import numpy as np
 
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.forms import Form
+from momentron.solvers.auto.forms import Bounds, Form, Loss, margin_of
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.problem import Problem
-from momentron.solvers.solver import BudgetWarning, Candidates, Start
+from momentron.solvers.solver import BudgetWarning, Candidates, Primal, Start
 
 Rounds = Generator[None, None, bool]  # a phase of a search returns whether it has ended it
 
@@ -55,10 +55,11 @@ class Engine(ABC):
 class Answer:
     """A classifier (w, b) and one multiplier per row, with what a pass over all the rows found.
 
-    Bounds are computed when they are asked for; nothing else changes.
+    Bounds of the margin, hard or soft, are computed when they are asked for; nothing else changes.
     """
 
     problem: Problem
+    loss: Loss
     w: np.ndarray
     b: np.ndarray
     lam: np.ndarray
@@ -67,16 +68,24 @@ class Answer:
 
     @cached_property
     def upper(self) -> float:
-        """‖Zᵀq‖ for the normalised multipliers."""
+        """That of the multipliers: of a hard margin ‖Zᵀq‖, normalised."""
         if not (self.lam > 0.0).any():
             return math.inf
-        return self.problem.dual_norm(self.problem.dual_set.normalize(self.lam))
+        q = self.problem.dual_set.normalize(self.lam)
+        return self.loss.shortest(q, self.problem.dual_norm(q))
 
     @cached_property
     def lower(self) -> float:
-        """The margin of w, with the best intercepts."""
+        """The margin of w, with the best intercepts where it is hard."""
         norm = self.problem.base.norm(self.w)
+        if self.problem.is_soft:
+            return margin_of(self.loss.primal(norm, self.p))
         return self.problem.dual_set.worst(self.p) / norm if norm > 0.0 else -math.inf
+
+    @property
+    def gap(self) -> float:
+        """The relative gap of both."""
+        return Bounds(self.lower, self.upper).gap
 
 
 class Search(Engine):
@@ -98,7 +107,10 @@ class Search(Engine):
         self.rank = sets.width + sets.n_intercepts
         w, b = sets.base.zeros(), np.zeros(sets.n_intercepts)
         products, zeros = sets.labels.zeros(sets.operator.shape[0]), np.zeros(self.size)
-        self.answer = Answer(problem, w, b, zeros, products, zeros)
+        # what slack costs: that of the largest σ, which is infinite without any
+        penalty = problem.penalty
+        self.loss = Loss(penalty.stiffness, penalty.upper, shares=penalty.shares)
+        self.answer = Answer(problem, self.loss, w, b, zeros, products, zeros)
         self.W = np.arange(self.size if sets.is_small else 0)  # the rows in hand
         self.crowded_rounds = self.rounds = 0
         # (w, q) with more digits than float64 has
@@ -227,7 +239,7 @@ class Search(Engine):
         """Take a classifier and multipliers as the answer: one pass over all the rows.
 
         `is_exact` asks for float64 in every row that single precision, of the data or of kernel
-        values, cannot place clearly above the margin; `upper` is ‖Zᵀq‖ for the normalised
+        values, cannot place clearly above the margin; `upper` is the bound of the
         multipliers, if it is known.
         """
         sets = self.sets
@@ -250,7 +262,7 @@ class Search(Engine):
                 part = near[start : start + EXACT_ROWS]
                 products[part] = matrix.rows(part) @ w
             p = self._margins(products, b)
-        self.answer = Answer(self.problem, w, b, lam, products, p)
+        self.answer = Answer(self.problem, self.loss, w, b, lam, products, p)
         if upper is not None:
             self.answer.upper = upper
 
@@ -261,6 +273,19 @@ class Search(Engine):
     def _examples_below(self, p: np.ndarray, bound: float) -> np.ndarray:
         """The examples with a constraint whose margin is below the bound."""
         return np.unique(self.sets.labels.examples(np.flatnonzero(p < bound)))
+
+    def candidates(self) -> Candidates:
+        """The classifier and multipliers of the last round, with the margins that they claim."""
+        answer, problem, w = self.answer, self.problem, self.answer.w
+        scores = problem.labels.scores(answer.products)
+        if problem.penalty.has_box:
+            b = problem.labels.all_intercepts(answer.b) if answer.b.size else 0.0
+            w, scores = problem.joined(w, b), np.array([answer.lower])
+        elif problem.is_soft:
+            slack = np.maximum(1.0 - answer.p, 0.0)
+            w, scores = problem.with_slack(w, slack), scores - slack
+        primal, upper = Primal(w, scores / problem.radius), answer.upper / problem.radius
+        return Candidates([primal], answer.lam, upper, refined=self.refined)
 
     # --- what ends the search ------------------------------------------------------------------
 

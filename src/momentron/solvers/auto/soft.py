@@ -20,14 +20,13 @@ import numpy as np
 from momentron.arithmetic.clock import time_left
 from momentron.solvers.auto.deadline import seconds_of
 from momentron.solvers.auto.exchange import exchange, gathered
-from momentron.solvers.auto.forms import Form, Values, soft_values
+from momentron.solvers.auto.forms import UNBOUNDED, Form, Loss
 from momentron.solvers.auto.hard import first_working_set
 from momentron.solvers.auto.interior import InteriorPoint, interior_point
 from momentron.solvers.auto.kernel_form import KernelForm
 from momentron.solvers.auto.newton import (
     PATH_GROWTH,
     PATH_START,
-    Loss,
     Schedule,
     minimise,
     multipliers,
@@ -37,7 +36,6 @@ from momentron.solvers.auto.primal_form import FINE, SOLVING, PrimalForm, produc
 from momentron.solvers.auto.search import Rounds, Search
 from momentron.solvers.auto.working_rows import sample
 from momentron.solvers.problem import Problem
-from momentron.solvers.solver import Candidates, Primal
 
 GOAL = 0.25  # the gap to which working sets are solved, as a share of the tolerance
 INTERIOR_GOAL = 0.1  # the same of the interior point,
@@ -48,7 +46,6 @@ GROWTH = 5.0  # of σ in a box. Its first value and its last, as a share of C an
 FIRST, KERNEL_FIRST, LAST = (0.5, 10.0), (3.0, 30.0), (100.0, 1e5)
 KERNEL_STEPS = 15  # of Newton for an update of the squared hinge through a kernel
 RIDGE_UPDATES, RIDGE_STEPS, PATIENCE, RIDGE_SLACK = 200, 60, 1, 0.01  # of the squared hinge
-UNKNOWN = Values(math.inf, 0.0)
 STIFF = 100.0  # C in units of 1/mean‖a‖² to which a cold start by products goes by smaller ones
 FACTORS = 4  # for which there must be time, or products are tried
 SAMPLE_STEPS, SAMPLE_SLACK = 6, 0.1  # of the first classifier, from a sample of the rows
@@ -67,27 +64,20 @@ class SoftSearch(Search):
 
     def __init__(self, problem: Problem, tol: float, *how: Any) -> None:
         super().__init__(problem, tol, *how)
-        penalty = problem.penalty
-        # what slack costs: that of the largest σ
-        self.loss = Loss(penalty.stiffness, penalty.upper, shares=penalty.shares)
         # w = 0 has an objective, too
-        self.is_interruptible, zeros = True, np.zeros(self.size)
-        self.weigh(self.loss.weights(self.loss.at(zeros)))
-        self.values = soft_values(0.0, zeros, None, math.inf, *self._cost)  # of the answer
+        self.is_interruptible = True
+        self.weigh(self.loss.weights(self.loss.at(np.zeros(self.size))))
+        self.answer.upper = math.inf
         self.last_goal = GOAL * tol  # the gap to which sets are solved in the end
         n, d = self.sets.operator.shape
         self.order = float(n if self.sets.is_wide(n) else d)  # of the matrices of all the rows
-
-    @property
-    def _cost(self) -> tuple[float | np.ndarray, float | np.ndarray]:
-        return self.loss.upper, self.loss.stiffness
 
     def all_rounds(self) -> Rounds:
         """From the start, if any, and again without it where it leaves the gap open: rounding may
         have left no way from one of another scale.
         """
         is_over = yield from self._solve()
-        if not is_over and self.start is not None and self.values.gap > self.tol:
+        if not is_over and self.start is not None and self.answer.gap > self.tol:
             self.start = None
             yield
             yield from self._solve()
@@ -107,7 +97,7 @@ class SoftSearch(Search):
             self._choose_first()
         while True:
             self._solve_set()
-            before, gap = gap, self.values.gap
+            before, gap = gap, self.answer.gap
             is_below = bool(self.outside(self.W).min() < 1.0 - 1e-9)
             # a gap far below what the set was solved to is only the rounding of approximate scores
             is_closed = gap <= 0.5 * self.tol and self.gap_goal <= self.tol
@@ -216,12 +206,12 @@ class SoftSearch(Search):
                 PATH_GROWTH, self.loss.sigma, RIDGE_UPDATES, steps, patience, repeats=False
             )
         penalty = self.loss if self.has_all else self.loss.some(self.W)
-        values = UNKNOWN
+        bounds = UNBOUNDED
 
         def measure(alpha: np.ndarray) -> tuple[float, bool]:
-            nonlocal values
-            values = form.values(alpha, penalty.upper, penalty.stiffness)
-            return values.gap, values.gap <= self.gap_goal
+            nonlocal bounds
+            bounds = form.bounds(alpha, penalty)
+            return bounds.gap, bounds.gap <= self.gap_goal
 
         alpha, gap = multipliers(
             form,
@@ -231,7 +221,7 @@ class SoftSearch(Search):
             slack=self._slack,
             is_first=is_first,
             most_near=min(form.m // 2, self.sets.capacity) if loss.is_boxed else 0,
-            tell=(lambda alpha: self._take(form, alpha, values.dual)) if tells else None,
+            tell=(lambda alpha: self._take(form, alpha, bounds.upper)) if tells else None,
         )
         return alpha, gap <= self.gap_goal
 
@@ -280,7 +270,7 @@ class SoftSearch(Search):
         if solved is None:
             return False
         self._take(form, solved)
-        return form.values(solved, prices).gap <= self.gap_goal
+        return form.bounds(solved, self.loss.some(self.W)).gap <= self.gap_goal
 
     def _solve_inside(self, form: Form) -> None:
         """The working set by the interior point, and then to the last digits."""
@@ -315,31 +305,15 @@ class SoftSearch(Search):
 
     # --- proposals -----------------------------------------------------------------------------
 
-    def _take(self, form: Form, alpha: np.ndarray, dual: float | None = None) -> None:
-        """All the rows as the form's point and α see them, which are proposed; D may be known."""
-        self.close(form, alpha, is_exact=True)
-        self.is_known, alpha = True, self.answer.lam
-        q, length = None, math.inf
-        if dual is None and alpha.any():
-            q, length = self.sets.dual_set.normalize(alpha), self.answer.upper
-        values = soft_values(
-            self.sets.base.norm(self.answer.w), self.answer.p, q, length, *self._cost
-        )
-        self.values = values if dual is None else values._replace(dual=dual)
+    def _take(self, form: Form, alpha: np.ndarray, upper: float | None = None) -> None:
+        """All the rows as the form's point and α see them, which are proposed.
 
-    def candidates(self) -> Candidates:
-        """The classifier and α of the last round, with the margins that they claim."""
-        answer, problem, (primal, dual) = self.answer, self.problem, self.values
-        if self.loss.is_boxed:
-            b = problem.labels.all_intercepts(answer.b) if answer.b.size else 0.0
-            v = problem.joined(answer.w, b)
-            scores = np.array([1.0 / math.sqrt(2.0 * primal) if primal > 0.0 else math.inf])
-        else:
-            slack = np.maximum(1.0 - answer.p, 0.0)
-            v = problem.with_slack(answer.w, slack)
-            scores = problem.labels.scores(answer.products) - slack
-        upper = 1.0 / math.sqrt(2.0 * dual) if dual > 0.0 else math.inf
-        return Candidates([Primal(v, scores / problem.radius)], answer.lam, upper / problem.radius)
+        The bound of α may be known.
+        """
+        self.close(form, alpha, is_exact=True)
+        self.is_known = True
+        if upper is not None:
+            self.answer.upper = upper
 
     # --- which system --------------------------------------------------------------------------
 
@@ -390,7 +364,7 @@ class SoftSearch(Search):
                 sigmas = [_stiffness(form, loss.upper, most) for most in (FIRST, KERNEL_FIRST)]
                 losses = [loss._replace(sigma=sigma) for sigma in sigmas]
             if form.begin(losses) and (loss.is_boxed or np.count_nonzero(form.point.x) >= few):
-                self._take(form, form.point.x, 0.0)
+                self._take(form, form.point.x, math.inf)
                 return form
         return None
 
