@@ -122,6 +122,33 @@ def test_class_blocks_are_the_inverse_of_the_diagonal_blocks(has_border, thin):
 
 
 @pytest.mark.parametrize("has_border", [False, True])
+def test_blocks_without_room_are_the_diagonal(has_border):
+    """An intercept that was eliminated there had what rounding left of a negative number."""
+    hessian, dense, width = hessian_problem(has_border)
+    blocks = ClassBlocks(hessian, AutoSettings(thin_block=0.0, block_room=0))
+    r = np.random.default_rng(5).normal(size=(width, 3))
+    np.testing.assert_allclose(blocks.apply(r).ravel(), r.ravel() / dense.diagonal(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("C", [math.inf, 1.0])
+def test_documents_in_few_steps_by_diagonals(C):
+    """These took 227 and 78 steps."""
+    n, d, k, length = 2000, 1500, 5, 60
+    rng, y = np.random.default_rng(4), np.arange(n) % k
+    words, topics = (d * rng.random((n, length)) ** 4).astype(int), rng.integers(0, d, (k, 300))
+    is_own = rng.random((n, length)) < 0.3
+    own = topics[y[:, None], rng.integers(0, 300, (n, length))]
+    words[is_own] = own[is_own]
+    places = np.repeat(np.arange(n), length), words.ravel()
+    X = sp.csr_array((np.ones(words.size), places), (n, d))
+    X.data = np.log1p(X.data)
+    settings = AutoSettings(block_room=0, many_pairs=0)
+    result = max_margin(X, y, C=C, tol=1e-3, method=Auto(settings))
+    assert result.gap <= 1e-3
+    assert result.n_iter <= 40
+
+
+@pytest.mark.parametrize("has_border", [False, True])
 def test_rows_that_are_not_copied_give_the_same_products(has_border):
     rng = np.random.default_rng(6)
     X, index = rng.normal(size=(50, 7)), np.array([3, 8, 9, 40])

@@ -13,6 +13,7 @@ intercept, which has no term in the identity, is a border that is eliminated:
     u = C XᵀD_c1,  t = B_c⁻¹u,  σ = C 1ᵀD_c1 − uᵀt,  z_b = (r_b − tᵀr)/σ,  z = B_c⁻¹r − t z_b.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -30,6 +31,9 @@ from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 # The trace up to which a block is held by its rows in single precision: a difference must keep
 # digits.
 SINGLE_ROWS = 1e5
+# Multiplications per stored entry of sparse rows from which further products, with diagonals, are
+# faster than blocks.
+SPARSE_WORK = 5000.0
 THIN_PASSES = 50.0  # over all rows, by which a block that is held by its rows takes more when used
 
 
@@ -154,7 +158,8 @@ class Hessian:
 class ClassBlocks:
     """The inverse of the Hessian's diagonal blocks; kept while the active pairs change little.
 
-    A block is held by its rows, or as a matrix: only its diagonal where memory has no room for it.
+    A block is held by its rows, or as a matrix: only its diagonal where there is no room for it, or
+    where that takes longer.
     """
 
     def __init__(self, hessian: Hessian, settings: AutoSettings = SETTINGS) -> None:
@@ -170,16 +175,19 @@ class ClassBlocks:
     ) -> Iterator[tuple[Callable[..., None], int, np.ndarray, np.ndarray]]:
         """(how to hold a block, class, its rows, their weights), within the memory."""
         rows, room, d = self.rows, settings.block_room, self.rows.width
-        squares = rows.operator.row_norms**2
+        squares, most = rows.operator.row_norms**2, math.inf
+        if rows.operator.is_sparse:
+            most = SPARSE_WORK * rows.operator.X.nnz
         for c in map(int, np.flatnonzero(weights.any(axis=0))):
             S = np.flatnonzero(weights[:, c])
             D, size = weights[S, c], S.size
-            thin = size**2 * (size + d) + THIN_PASSES * rows.m * d  # multiplications
-            is_thin = thin <= settings.thin_block * d**2 * (size + d) and size**2 <= room
+            # multiplications
+            thin, full = size**2 * (size + d) + THIN_PASSES * rows.m * d, d**2 * (size + d)
+            is_thin = thin <= min(settings.thin_block * full, most) and size**2 <= room
             if is_thin and (rows.dtype != np.float32 or D @ squares[S] < SINGLE_ROWS):
                 yield self._hold_by_rows, c, S, D
                 room -= size**2
-            elif d * d <= room:
+            elif d * d <= room and full <= most:
                 yield self._hold_inverse, c, S, D
                 room -= d * d
             else:
@@ -198,6 +206,8 @@ class ClassBlocks:
     def _eliminate(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(t, σ) of every class."""
         t = self._inner(u[:-1])
+        # a diagonal knows nothing of the intercept: what is left of σ would be negative, or nothing
+        t[:, [c for c, inverse in self._inverses.items() if inverse.ndim == 1]] = 0.0
         sigma = u[-1] - np.einsum("ij,ij->j", u[:-1], t)
         if self._by_rows:  # σ = 1ᵀG1 and t = XᵀG1: nothing cancels
             spread = np.zeros((self.rows.m, len(self._by_rows)), self.rows.dtype)
