@@ -67,7 +67,7 @@ def test_layouts_are_inverse_to_each_other(k, fit_intercept):
     labels, X, rng = drawn(k, fit_intercept)
     w, q = rng.normal(size=labels.zeros(D).shape), rng.random(labels.size)
     problem = Problem(DenseOperator(X), labels, labels.dual_set(Exponential()))
-    assert np.array_equal(problem.from_coef(problem.coef_of(w)), w)
+    assert np.array_equal(problem.from_coef(problem.in_units_of_x(w, 0.0)[0]), w)
     assert np.array_equal(labels.from_dual(labels.dual_of(q)), q)
     first = labels.from_dual(labels.dual_of(q)[:3])
     assert np.array_equal(first, q[: 3 * labels.per_example])

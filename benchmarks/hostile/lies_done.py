@@ -235,7 +235,7 @@ def _write_into_answers(problem: Any, state: Any) -> None:
         lambda: problem.operator.stored_rows(np.arange(n)).data,
         lambda: problem.operator.scores_in_double(w),
         lambda: problem.labels.examples(np.arange(problem.size)),
-        lambda: problem.coef_of(w),
+        lambda: problem.in_units_of_x(w, 0.0),
         lambda: problem.labels.dual_of(q),
         lambda: problem.dual_set.normalize(q),
         lambda: problem.dual_set.link(np.zeros(problem.size))[0],

@@ -218,8 +218,9 @@ def plan_fit(
     """
     limit = TimeLimit(options.max_time)
     in_blocks = reads_in_blocks(X, options, needs_rows=needs_rows)
-    is_column = isinstance(sample_weight, str | Integral) and not isinstance(sample_weight, bool)
-    is_path = isinstance(X, str | PathLike)
+    has_weights, is_flag = sample_weight is not None, isinstance(sample_weight, bool)
+    is_column = has_weights and isinstance(sample_weight, str | Integral) and not is_flag
+    is_path = not isinstance(X, np.ndarray) and isinstance(X, str | PathLike)
     if is_path and not in_blocks:
         file = read_data(X, y, weight=sample_weight if is_column else None)
         X, y = file.X, file.y
@@ -315,10 +316,9 @@ def fit_path(
     with one_thread(), standard_arithmetic():
         if plan.data is None:
             assert plan.blocks is not None
-            if list(Cs) != [options.C] or is_split or initial is not None:
-                raise InputError(
-                    "several fits, and starts for them, need the data in memory: load them"
-                )
+            assert list(Cs) == [options.C] and not is_split and initial is None, (
+                "blocks are refused"
+            )
             result = stream_margin(plan.blocks, options, plan.limit, callback)
             return [Fits([result], result.classes)]
         rows = FitRows.of(plan.data, options)

@@ -129,15 +129,11 @@ class TimeLimit:
         whole: "TimeLimit | None" = None,
     ) -> None:
         self.max_time, self.patience, self._whole = max_time, patience, whole
+        share = LAST_SHARE * max_time if max_time < math.inf else 0.0
+        self.grace = max(patience, share)  # what may be spent beyond `max_time`
         self._start = time.perf_counter()
         self._excluded = 0.0
         self.before = 0.0  # what earlier runs of the same solve took
-
-    @property
-    def grace(self) -> float:
-        """What may be spent beyond `max_time`."""
-        is_finite = self.max_time < math.inf
-        return max(self.patience, LAST_SHARE * self.max_time) if is_finite else self.patience
 
     def seconds(self) -> float:
         """Seconds of this run."""

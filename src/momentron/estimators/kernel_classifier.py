@@ -25,7 +25,6 @@ class KernelMargin(KernelParameters, MarginClassifier):
 
     def _take(self, data: TrainingData | None, found: Fits) -> None:
         assert data is not None, "a kernel is not for blocks"
-        self._adopt(found)
         coef = np.vstack([result.coef for result in found.results])
         self.support_ = np.flatnonzero(coef.any(axis=0))
         self.dual_coef_ = coef[:, self.support_]
@@ -33,7 +32,7 @@ class KernelMargin(KernelParameters, MarginClassifier):
         assert found.rows is not None
         self._kernel: Kernel | None = None if is_precomputed else found.rows.kernel
         self.support_vectors_: Any = np.empty((0, 0)) if is_precomputed else data.X[self.support_]
-        self._count_support(data.y[self.support_], data.X.shape)
+        self._adopt(found, data.y[self.support_], data.X.shape)
 
     def _options(self) -> FitOptions:
         if self.kernel is None:

@@ -18,7 +18,6 @@ class LinearMargin(MarginClassifier):
     coef_: np.ndarray
 
     def _take(self, data: TrainingData | None, found: Fits) -> None:
-        self._adopt(found)
         results = found.results
         self.coef_ = np.vstack([result.coef for result in results])
         self.support_ = np.unique(np.concatenate([result.support for result in results]))
@@ -29,7 +28,7 @@ class LinearMargin(MarginClassifier):
         if len(results) > 1:
             assert data is not None, "blocks are for all classes together"
             labels = data.y[self.support_]
-        self._count_support(labels, (results[0].n_rows, self.coef_.shape[1]))
+        self._adopt(found, labels, (results[0].n_rows, self.coef_.shape[1]))
 
     def _products(self) -> Callable[[Any], np.ndarray]:
         return lambda rows: np.asarray(rows @ self.coef_.T)

@@ -57,7 +57,7 @@ class MarginClassifier(FitParameters, Marked, ClassifierMixin, BaseEstimator):
             raise InputError(f'multi_class={short(self.multi_class)} must be "joint" or "ovr"')
         return self.multi_class == "ovr"
 
-    def _adopt(self, found: Fits) -> None:
+    def _adopt(self, found: Fits, support_labels: np.ndarray, shape: tuple[int, ...]) -> None:
         """The attributes that all classifiers have: values, or one per class."""
         results = found.results
         self.classes_ = found.classes
@@ -70,10 +70,7 @@ class MarginClassifier(FitParameters, Marked, ClassifierMixin, BaseEstimator):
         if len(results) == 1:
             (self.result_,), (self.certificate_,) = results, self.certificate_
             (self.status_,), self.margin_ = self.status_, results[0].margin
-
-    def _count_support(self, labels: np.ndarray, shape: tuple[int, ...]) -> None:
-        """`n_support_` from the labels of the support, and `shape_fit_`."""
-        codes = np.searchsorted(self.classes_, labels)
+        codes = np.searchsorted(self.classes_, support_labels)
         self.n_support_ = np.bincount(codes, minlength=self.classes_.size).astype(np.int32)
         self.shape_fit_ = shape
 

@@ -266,8 +266,7 @@ def fallback_choice(
     margin = 0.0
     if w.any():
         margin = in_time(outcome, lambda: classifier_bounds(problem, w, b)[0], -math.inf)
-    intercept = problem.intercept_in_units_of_x(b)
-    return Choice(problem.coef_of(w), intercept, margin, found.predictor)
+    return Choice(*problem.in_units_of_x(w, b), margin, found.predictor)
 
 
 def _usable(problem: Problem, own: Classifier) -> Classifier | None:

@@ -154,8 +154,8 @@ def fit_rows(
         file = Checkpoint(options.checkpoint, options.identity(rows.data, rows.kernel))
     start = None if initial is None else make_start(problem, initial, options.solver, rows)
     with TableReporter() if options.verbose else nullcontext() as table:
-        told = {"callback": callback, "reporter": table, "checkpoint": file}
-        result = solved(problem, options, limit, start=start, **told)
+        told = {"callback": callback, "reporter": table}
+        result = solved(problem, options, limit, start=start, checkpoint=file, **told)
     return rows.numbered(result)
 
 
@@ -266,14 +266,13 @@ def _soft(problem: Any, outcome: Run) -> Choice:
         if choice.predictor is not Predictor.BEST_SO_FAR:
             return choice if sample is problem else choice._replace(margin=-math.inf)
     w, b = own
+    coef, intercept = problem.in_units_of_x(w, b)
     if not is_hinge:
         margin, scale = classifier_bounds(problem, w, b, products=products)[0], lower or 1.0
-        return Choice(
-            problem.coef_of(w) / scale, problem.intercept_in_units_of_x(b) / scale, margin
-        )
+        return Choice(coef / scale, intercept / scale, margin)
     margin = classifier_bounds(problem, *problem.to_unit_length(w, b))[0] if w.any() else -math.inf
     with np.errstate(over="ignore", under="ignore"):
-        return Choice(np.ldexp(problem.coef_of(w), -problem.exponent), b, margin)
+        return Choice(np.ldexp(coef, -problem.exponent), b, margin)
 
 
 def _without_slack(problem: Problem, w: np.ndarray) -> tuple[Classifier, np.ndarray]:

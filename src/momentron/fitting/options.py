@@ -108,7 +108,7 @@ class FitOptions:
                 f"loss={loss.name!r} has no meaning for method={solver.name!r}; leave it out, or "
                 "choose a method that follows a loss, such as 'momentum'"
             )
-        budget, max_time = _budget(solver, asked), _checked_time(asked.max_time)
+        budget, max_time = _limits(solver, asked)
         if asked.class_weight is not None:
             require_class_weight(asked.class_weight)
         require_verbose(asked.verbose)
@@ -201,8 +201,8 @@ def checked_C(C: Any) -> float:
     return number
 
 
-def _budget(solver: Solver, asked: FitParameters) -> Budget:
-    """The budgets, with the method's own default for the iterations."""
+def _limits(solver: Solver, asked: FitParameters) -> tuple[Budget, float]:
+    """(the budget, with the method's own default for the iterations, and the seconds)."""
     tol, max_iter, max_memory = asked.tol, asked.max_iter, asked.max_memory
     if not 0.0 <= as_number("tol", tol, "a number in [0, 1)") < 1.0:
         raise InputError(f"tol={short(tol)} must be a number in [0, 1)")
@@ -213,15 +213,14 @@ def _budget(solver: Solver, asked: FitParameters) -> Budget:
             f"max_memory={short(max_memory)} has no meaning for method={solver.name!r}, which "
             "needs only a few vectors; leave it out"
         )
-    return Budget(float(tol), steps, memory or int(min(MOST_MEMORY, machine_memory() / 4)))
-
-
-def _checked_time(max_time: Any) -> float:
+    budget = Budget(float(tol), steps, memory or int(min(MOST_MEMORY, machine_memory() / 4)))
     wanted = "a positive number of seconds, or None"
-    seconds = math.inf if max_time is None else as_number("max_time", max_time, wanted)
+    seconds = math.inf
+    if asked.max_time is not None:
+        seconds = as_number("max_time", asked.max_time, wanted)
     if not seconds > 0.0:
-        raise InputError(f"max_time={short(max_time)} must be {wanted}")
-    return seconds
+        raise InputError(f"max_time={short(asked.max_time)} must be {wanted}")
+    return budget, seconds
 
 
 def as_grid(Cs: Any) -> list[float]:

@@ -114,8 +114,8 @@ class _Series:
             self._shared = fallback(problem, seconds=seconds, codes=self._rows.data.codes)
         shared = self._shared
         w, b = problem.to_unit_length(shared.w[..., c], float(shared.b[c]))
-        coef = self._rows.among_given(problem.coef_of(w))
-        return Choice(coef, problem.intercept_in_units_of_x(b), -math.inf, shared.predictor)
+        coef, intercept = problem.in_units_of_x(w, b)
+        return Choice(self._rows.among_given(coef), intercept, -math.inf, shared.predictor)
 
 
 def without_solve(

@@ -143,7 +143,7 @@ class Run:
         if self.status in (Status.INTERRUPTED, Status.TIME_BUDGET):
             problem.close()
         self.closing = clock.closing(is_interrupted=self.status is Status.INTERRUPTED)
-        with suppress(KeyboardInterrupt, OutOfTime), until(self.closing):
+        with suppress(KeyboardInterrupt, OutOfTime):
             self._close()
         # where there was no time for the best pair, it is the one certified last
         closed = self._certified or Certified(self.w, self.q, without_time(problem))
@@ -213,7 +213,9 @@ class Run:
         self.last_w = primals[0].w
         self.trace.n_iter += 1
         to_units_of_x = seen.to_units_of_x
-        low, high = candidates.interval or (math.nan, math.nan)
+        low, high = math.nan, math.nan
+        if candidates.interval is not None:
+            low, high = map(to_units_of_x, candidates.interval)
         return Row(
             iteration=self.trace.n_iter,
             seconds=self.clock.total(),
@@ -222,8 +224,8 @@ class Run:
             lower=to_units_of_x(max(0.0, self.lower)),
             upper=to_units_of_x(self.upper),
             evaluations=seen.evaluations,
-            theorem_lower=to_units_of_x(low),
-            theorem_upper=to_units_of_x(high),
+            theorem_lower=low,
+            theorem_upper=high,
         )
 
     # --- what is certified ---------------------------------------------------------------------
@@ -300,11 +302,12 @@ class Run:
         done = self._certified
         if done is not None and done.w is self.w and done.q is self.q:
             return
-        certificate = self._certificate(sharp=False)
-        is_short = self.status in (Status.TIME_BUDGET, Status.INTERRUPTED)
-        gap = relative_gap(max(0.0, self.lower), self.upper)
-        if not is_short and gap < 0.5 * certificate.gap:
-            self._certificate(sharp=True)
+        with until(self.closing):
+            certificate = self._certificate(sharp=False)
+            is_short = self.status in (Status.TIME_BUDGET, Status.INTERRUPTED)
+            gap = relative_gap(max(0.0, self.lower), self.upper)
+            if not is_short and gap < 0.5 * certificate.gap:
+                self._certificate(sharp=True)
 
 
 def without_time(problem: Problem) -> Certificate:

@@ -285,9 +285,12 @@ class Problem(MarginProblem):
         """A view of w as users see it: (d,), or (k, d) for many classes; no slack."""
         return self.operator.coefficients(self.parts(w)[0]).T
 
-    def coef_of(self, w: np.ndarray) -> np.ndarray:
-        """A copy in C order of a classifier without slack, as users see it."""
-        return np.ascontiguousarray(self.operator.coefficients(w).T)
+    def in_units_of_x(self, w: np.ndarray, b: Any) -> tuple[np.ndarray, Any]:
+        """(coef, intercept) of a classifier without slack, as users see it: copies in C order."""
+        with np.errstate(over="ignore", under="ignore"):
+            intercept = np.ldexp(b, self.exponent)
+        coef = np.ascontiguousarray(self.operator.coefficients(w).T)
+        return coef, intercept if np.ndim(intercept) else float(intercept)
 
     def from_coef(self, coef: np.ndarray) -> np.ndarray:
         """The classifier of what users see, of any length, without slack."""
@@ -379,7 +382,7 @@ class Problem(MarginProblem):
             loss = self.to_units_of_x(8.0 * UNIT_ROUNDOFF * share * self.longest / self.radius)
         w, _ = self.to_unit_length(w)
         b = self.best_intercept(scores_in_double(self, w))
-        return self.coef_of(w), self.intercept_in_units_of_x(b), loss
+        return *self.in_units_of_x(w, b), loss
 
     def best_intercept(self, scores: np.ndarray) -> Any:
         """The intercepts with the largest margin for these scores, in the units of the operator."""
@@ -395,12 +398,6 @@ class Problem(MarginProblem):
         w, b = self.parts(np.asarray(v, np.float64))
         b = stretch * b
         return stretch * recomputed(self.base, w), b if b.size > 1 else float(b[0])
-
-    def intercept_in_units_of_x(self, b: Any) -> Any:
-        """Intercepts in the units of the operator, in those of the data as passed."""
-        with np.errstate(over="ignore", under="ignore"):
-            intercept = np.ldexp(b, self.exponent)
-        return intercept if np.ndim(intercept) else float(intercept)
 
     def sparse_dual(self, q: Any) -> SparseDual:
         """The weights of the rows that have any; of the hinge α itself, 0 ≤ α_i ≤ C_i, balanced.
