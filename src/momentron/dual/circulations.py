@@ -17,14 +17,7 @@ class Circulations(Simplex):
     Adding b_c − b_j to the margins of all pairs changes nothing in ⟨q, ·⟩ for such weights: the
     intercepts b are free. Their best choice for given scores is a minimum mean cycle, the map from
     scores to weights is a matrix balancing; both are problems of k × k numbers. Two classes give
-    `ClassBalanced`.
-
-    Parameters
-    ----------
-    source, target : ndarray of shape (size,)
-        The classes c and j of every pair.
-    n_classes : int
-    loss : Loss
+    `ClassBalanced`. `source` and `target` are the classes c and j of every pair.
     """
 
     fits_intercept = True
@@ -200,18 +193,16 @@ def draw_cycles(flow: np.ndarray, positions: np.ndarray) -> list[np.ndarray]:
     both_ways = np.minimum(flow, flow.T)
     shares = np.cumsum(both_ways)
     paired, mass = float(shares[-1]), float(flow.sum())
-    longer: list[tuple[float, np.ndarray]] | None = None
-    drawn = []
-    for target in positions * mass:
-        if target >= paired and longer is None:
-            longer = longer_cycles(flow - both_ways)
-        if target < paired or not longer:
+    targets, drawn = positions * mass, []
+    longer = longer_cycles(flow - both_ways) if (targets >= paired).any() else []
+    ends = paired + np.cumsum([share for share, _ in longer])
+    for target in targets:
+        if target >= paired and longer:
+            place = min(int(np.searchsorted(ends, target, side="right")), len(longer) - 1)
+            drawn.append(longer[place][1])
+        else:
             place = np.searchsorted(shares, min(target, np.nextafter(paired, 0.0)), side="right")
             drawn.append(np.array(divmod(int(place), n_classes)))
-            continue
-        ends = paired + np.cumsum([share for share, _ in longer])
-        place = min(int(np.searchsorted(ends, target, side="right")), len(longer) - 1)
-        drawn.append(longer[place][1])
     return drawn
 
 

@@ -37,17 +37,8 @@ class Combination:
     """w = −Zᵀq, with q ≥ 0 and the products Xw kept with it; it starts at zero.
 
     Since q, divided by its mass, lies in the dual set, ‖w‖ over that mass is an upper bound of the
-    best margin. Rounding makes products drift from w by a unit in the last place per step.
-
-    Parameters
-    ----------
-    problem : Problem
-
-    Attributes
-    ----------
-    w : ndarray
-        Like the problem's other classifiers.
-    q : ndarray of shape (size,)
+    best margin. Rounding makes products drift from w by a unit in the last place per step. `w` is
+    like the problem's other classifiers, and `q` has one number for each constraint.
     """
 
     def __init__(self, problem: "Problem") -> None:
