@@ -316,9 +316,10 @@ def fit_path(
     with one_thread(), standard_arithmetic():
         if plan.data is None:
             assert plan.blocks is not None
-            assert list(Cs) == [options.C] and not is_split and initial is None, (
-                "blocks are refused"
-            )
+            if list(Cs) != [options.C] or is_split or initial is not None:
+                raise InputError(
+                    "several fits, and starts for them, need the data in memory: load them"
+                )
             result = stream_margin(plan.blocks, options, plan.limit, callback)
             return [Fits([result], result.classes)]
         rows = FitRows.of(plan.data, options)
