@@ -484,7 +484,7 @@ def test_minors_of_sparse_matrices_have_their_rank():
         n, d = int(rng.integers(30, 60)), int(rng.integers(26, 40))
         K = rng.integers(-3, 4, (n, d)) * (rng.random((n, d)) < 0.08)
         K[:, 0] = 1
-        rows, columns = minor(sp.csr_array(K % PRIME), rng.permutation(n))
+        rows, columns = minor(sp.csr_array(K % PRIME))
         assert len(rows) == np.linalg.matrix_rank(K)
         square = K[np.ix_(rows, columns)].tolist()
         right = rng.integers(-2, 3, (len(rows), 2)).tolist()

@@ -20,8 +20,8 @@ from momentron.separability.cone import Cone, whole_multiples
 from momentron.separability.projection import FEW, NotFound, Rows
 from momentron.solvers.rational.memory import TooLarge
 from momentron.solvers.rational.systems import (
+    PRIME,
     Vector,
-    independent,
     minor,
     primitive,
     solve_many,
@@ -60,7 +60,7 @@ def find_basis(cone: Cone, boundary: np.ndarray, support: np.ndarray | None = No
     """A basis of the boundary pairs, of those in the support first."""
     first = boundary[:0] if support is None else support
     members = np.append(first, np.setdiff1d(boundary, first))
-    rows, columns = minor(cone.pairs.residues(members), np.arange(members.size))
+    rows, columns = minor(cone.pairs.residues(members))
     return Basis(boundary, np.sort(members[rows]), columns)
 
 
@@ -85,13 +85,13 @@ def combination(vectors: list[Vector], target: Vector) -> tuple[list[int], list[
     None if there is no such sum.
     """
     used = sorted(set[int]().union(*vectors))
-    place = {c: i for i, c in enumerate(used)}
-    short = [{place[c]: v for c, v in vector.items()} for vector in vectors]
-    chosen, at = independent(short, len(used))
-    matrix = [[short[i].get(c, 0) for i in chosen] for c in at]
+    K = np.array([[vector.get(c, 0) % PRIME for c in used] for vector in vectors], np.int64)
+    rows, columns = minor(sp.csr_array(K.reshape(len(vectors), len(used))))
+    chosen, at = rows.tolist(), [used[c] for c in columns]
+    matrix = [[vectors[i].get(c, 0) for i in chosen] for c in at]
     try:
-        numerators, denominator = solve_whole(matrix, [target.get(used[c], 0) for c in at])
-    except ZeroDivisionError:  # the prime of `independent` has lost rank
+        numerators, denominator = solve_whole(matrix, [target.get(c, 0) for c in at])
+    except ZeroDivisionError:  # the prime has lost rank
         return None
     left = {c: -denominator * v for c, v in target.items()}
     for i, factor in zip(chosen, numerators, strict=True):

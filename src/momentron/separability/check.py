@@ -165,7 +165,7 @@ def check_separability(
     names = design.named(feature_names)
     seconds = seconds_of(max_time)
     grace = max(GRACE, seconds / 20)  # to read the data, and to close
-    otherwise, reason = None, None
+    otherwise, reason, notes = None, None, design.notes
     model = partial(
         Cone,
         y=design.y,
@@ -182,43 +182,28 @@ def check_separability(
                 cone = model(design.X, decimals=decimals)
             decision = _Decision(cone)
             proof = decision.within(start + seconds, grace)
-            reason = decision.reason and _why(decision.reason, max_time, seconds)
+            reason = decision.reason
             if time.perf_counter() - start < OTHER_SECONDS:
                 otherwise = _kind_otherwise(model, cone, proof, start + seconds)
             if estimates and proof["complete"]:
                 end = start + seconds
                 if max_time is None:
                     end = time.perf_counter() + ESTIMATES_SECONDS
-                proof, found = _with_estimates(decision, proof, end)
-                reason = found and _why(found, max_time, min(seconds, ESTIMATES_SECONDS))
+                proof, reason = _with_estimates(decision, proof, end)
         except OutOfTime:
-            reason = _why(LATE, max_time, seconds)
+            reason = LATE
             n, d = np.shape(design.X)
             unread, classes = family_named(family, link, label_texts(design.y), fit_intercept)
             proof = empty_proof(n, d, classes, unread, decimals)
         ends = read_interval(proof)
-    proof["names"] = None if names is None else [name[:LONGEST_NAME] for name in names]
-    notes = design.notes
+    if reason == LATE:
+        taken = max_time or ESTIMATES_SECONDS
+        reason = f"time ran out after {taken:g} s; pass max_time={max(60.0, 10.0 * taken):g}"
     if family is None:
         notes += notes_on_classes(proof["family"], proof["data"]["classes"])
-    return Verdict(
-        proof["kind"],
-        *ends,
-        proof,
-        time.perf_counter() - start,
-        design.given,
-        otherwise,
-        notes=notes,
-        reason=reason,
-    )
-
-
-def _why(reason: str, max_time: float | None, seconds: float) -> str:
-    """Why something is undecided, and what to do about it."""
-    if reason != LATE:
-        return reason
-    taken = seconds if max_time is None else max_time
-    return f"time ran out after {taken:g} s; pass max_time={max(60.0, 10.0 * taken):g}"
+    proof["names"] = None if names is None else [name[:LONGEST_NAME] for name in names]
+    taken = time.perf_counter() - start
+    return Verdict(proof["kind"], *ends, proof, taken, design.given, otherwise, notes, reason)
 
 
 def _kind_otherwise(
@@ -300,56 +285,65 @@ class _Decision:
         try:
             with until(time.perf_counter() + grace):
                 found = first_interval(self.cone)
-                ends = 0.0, found.upper
-                proof = build_proof(self.cone, "undecided", dual=found.dual, ends=ends)
-                return self._verified(proof)
+                return self._verified("undecided", dual=found.dual, ends=(0.0, found.upper))
         except (OutOfTime, ProofTooLarge):
             return build_proof(self.cone, "undecided", ends=(0.0, math.inf))
 
     def proof(self) -> dict[str, Any]:
         """A verified proof, from floats where they see enough and else from exact steps."""
-        cone = self.cone
-        conflict = duplicate_conflict(cone) if cone.family.is_classifier else None
-        may_ask = conflict is None and cone.family.is_classifier
-        if may_ask and min(cone.A.shape) > LARGE:
-            found = margin_interval(cone, None)
-            if found.lower > 0.0:
-                return self._verified(self._separable(found))
+        cone, conflict = self.cone, None
+        if cone.family.is_classifier:
+            conflict = duplicate_conflict(cone)
+            if conflict is None and min(cone.A.shape) > LARGE:
+                found = margin_interval(cone, None)
+                if found.lower > 0.0:
+                    return self._separable(found)
         for bits in DIRECTION_BITS:
             try:
-                return self._verified(self._from_floats(conflict, bits))
+                return self._from_floats(conflict, bits)
             except (TooLarge, ProofTooLarge) as error:
                 self.reason = too_large(error)
                 return self._partial(conflict)
             except (ProofError, NotExact, NotFound, ZeroDivisionError):
                 continue
-        return self._verified(self._by_exact_steps(conflict))
+        w, boundary, smallest = exact_pair(cone)
+        return self._closed(w, boundary, conflict or smallest)
 
     @cached_property
     def _proposal(self) -> Proposal:
         return propose(Rows(self.cone.A))
 
-    def _verified(self, proof: dict[str, Any]) -> dict[str, Any]:
-        """The proof, once its JSON has been verified: what is written is what will be read."""
+    def _verified(self, kind: str, **parts: Any) -> dict[str, Any]:
+        """A proof, once its JSON has been verified: what is written is what will be read."""
+        proof = build_proof(self.cone, kind, **parts)
         self.read = verified(proof, self.cone.table)
         return proof
 
     def _separable(self, found: Interval) -> dict[str, Any]:
-        return build_proof(
-            self.cone, "separable", w=found.w, dual=found.dual, ends=(found.lower, found.upper)
-        )
+        ends = found.lower, found.upper
+        return self._verified("separable", w=found.w, dual=found.dual, ends=ends)
+
+    def _closed(
+        self,
+        w: list[int],
+        boundary: list[ExactWeights],
+        conflict: ExactWeights | None = None,
+        basis: np.ndarray | None = None,
+    ) -> dict[str, Any]:
+        """The verified proof of a direction, empty if there is none, and weights that cancel."""
+        if not boundary:
+            return self._separable(margin_interval(self.cone, w))
+        kind = "quasi-separable" if w else "overlapping"
+        return self._verified(kind, w=w, boundary=boundary, conflict=conflict, basis=basis)
 
     def _from_floats(self, conflict: ExactWeights | None, bits: int) -> dict[str, Any]:
         """The exact proof nearest to the proposal, whose free weights have so many bits."""
         cone, proposal = self.cone, self._proposal
         if proposal.strict.all():
-            return self._separable(margin_interval(cone, cone.to_whole(proposal.w)))
+            return self._closed(cone.to_whole(proposal.w), [])
         boundary = np.flatnonzero(~proposal.strict)
         basis = find_basis(cone, boundary, proposal.support)
-        w: list[int] | None = None
-        if proposal.strict.any():
-            w = exact_direction(cone, basis, proposal.w, bits)
-        kind = "quasi-separable" if w else "overlapping"
+        w = exact_direction(cone, basis, proposal.w, bits) if proposal.strict.any() else []
         try:
             groups, enclosure = exact_boundary(cone, basis, proposal.q), None
         except TooLarge:
@@ -358,14 +352,7 @@ class _Decision:
             # the verdict stands without a conflict; the verification comes first
             with suppress(OutOfTime), until(deadline() - closing_seconds(cone)):
                 conflict = circuit_conflict(cone, proposal.rows, boundary, proposal.support[0])
-        return build_proof(cone, kind, w=w, boundary=groups, conflict=conflict, basis=enclosure)
-
-    def _by_exact_steps(self, conflict: ExactWeights | None) -> dict[str, Any]:
-        w, boundary, smallest = exact_pair(self.cone)
-        if not boundary:
-            return self._separable(margin_interval(self.cone, w))
-        kind, conflict = "quasi-separable" if w else "overlapping", conflict or smallest
-        return build_proof(self.cone, kind, w=w, boundary=boundary, conflict=conflict)
+        return self._closed(w, groups, conflict, enclosure)
 
     def _partial(self, conflict: ExactWeights | None) -> dict[str, Any]:
         """A proof for data too large for an exact system: a one-sided column, and a conflict.
@@ -376,7 +363,6 @@ class _Decision:
         w = one_sided_column(self.cone)
         if w is None or conflict is None:
             raise TooLarge("no exact system, and no one-sided column")
-        proof = build_proof(
-            self.cone, "quasi-separable", w=w, boundary=[conflict], conflict=conflict
+        return self._verified(
+            "quasi-separable", complete=False, w=w, boundary=[conflict], conflict=conflict
         )
-        return self._verified(proof | {"complete": False})

@@ -1,5 +1,6 @@
 """Proofs as dicts that JSON writes without loss (docs/proof-format.md)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,8 +48,9 @@ def build_proof(
     cone: Cone,
     kind: str,
     *,
-    w: list[int] | None = None,
-    boundary: list[ExactWeights] | None = None,
+    complete: bool = True,
+    w: Sequence[int] = (),
+    boundary: Sequence[ExactWeights] = (),
     conflict: ExactWeights | None = None,
     dual: ExactWeights | None = None,
     basis: np.ndarray | None = None,
@@ -59,15 +61,15 @@ def build_proof(
     proof = empty_proof(table.n, table.d, cone.classes, cone.family, table.decimals)
     proof["data"] |= {"left_out": table.left_out, "sha256": table.sha256}
     is_on = np.zeros(cone.n, bool)  # the boundary
-    for group in boundary or []:
+    for group in boundary:
         is_on[cone.example[group.pairs]] = True
     counts = np.bincount(cone.codes + 1, minlength=cone.k + 1)  # rows left out have the code −1
     return proof | {
         "kind": kind,
-        "complete": kind != "undecided",
+        "complete": complete and kind != "undecided",
         "margin": {"lower": float(ends[0]).hex(), "upper": float(ends[1]).hex()},
-        "weights": _sparse_vector(cone, w or []),
-        "boundary": [_group(cone, part) for part in boundary or []],
+        "weights": _sparse_vector(cone, w),
+        "boundary": [_group(cone, part) for part in boundary],
         "conflict": [_group(cone, conflict, labels=True)] if conflict is not None else [],
         "dual": [_group(cone, dual)] if dual is not None else [],
         "basis": named_pairs(cone, basis) if basis is not None else None,
@@ -75,7 +77,7 @@ def build_proof(
     }
 
 
-def _sparse_vector(cone: Cone, w: list[int]) -> dict[str, Any]:
+def _sparse_vector(cone: Cone, w: Sequence[int]) -> dict[str, Any]:
     """w for the user's columns, up to a factor: the weights that are not zero."""
     d, n_intercepts = cone.table.d, cone.family.n_intercepts
     columns = np.append(cone.table.used.astype(np.int64), d + np.arange(n_intercepts))

@@ -77,7 +77,7 @@ class EstimateProver:
     def _aliases(self) -> tuple[list[Vector], tuple[list[int], list[int]] | None]:
         """(null vectors of the design, the rows and places of a regular minor if rank is known)."""
         cone, kept = self.cone, self.cone.kept
-        at, places = minor(cone.design.residues(kept), np.arange(kept.size))
+        at, places = minor(cone.design.residues(kept))
         taken = set(places)
         free = [p for p in range(cone.n_features + cone.fit_intercept) if p not in taken]
         rows = cone.design.vectors(kept[at]) if free else []

@@ -7,7 +7,6 @@ import sys
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from flint import fmpz_mat, nmod_mat
 
 from momentron.arithmetic.clock import OutOfTime, require_time, time_left
@@ -120,42 +119,28 @@ def _reduced(K: np.ndarray) -> tuple[Any, list[int]]:
     return reduced, found
 
 
-def independent(vectors: list[Vector], size: int) -> tuple[list[int], list[int]]:
-    """(positions of independent vectors, as many independent coordinates), greedily, modulo p.
-
-    Vectors of integers by coordinate. The prime may lose rank, with a chance of about 1e-7;
-    whoever uses the answer checks it.
-    """
-    K = np.zeros((size, len(vectors)), np.int64)
-    for column, vector in enumerate(vectors):
-        for c, v in vector.items():
-            K[c, column] = v % PRIME
-    chosen = pivots(K)
-    return chosen, pivots(K[:, chosen].T)
-
-
-def minor(K: Any, order: np.ndarray) -> tuple[list[int], list[int]]:
+def minor(K: Any) -> tuple[np.ndarray, list[int]]:
     """(rows, columns) of a regular minor of full rank of a sparse matrix of residues.
 
-    Some rows, the first in an order and one for each column, are reduced; one random vector that is
-    orthogonal to them tells which of the others are outside their span, but for a chance of 1e-7.
+    Some rows, the first and one for each column, are reduced; one random vector that is orthogonal
+    to them tells which of the others are outside their span. The prime may lose rank, and the
+    vector miss a row, with a chance of about 1e-7: whoever uses the answer checks it.
     """
-    ordered = sp.csr_array(K)[order]
     step = 2 * K.shape[1] + 64
-    _, firsts = np.unique(ordered.indices, return_index=True)
-    early = np.searchsorted(ordered.indptr, firsts, side="right") - 1
-    members = np.union1d(np.arange(min(step, order.size)), early)
+    _, firsts = np.unique(K.indices, return_index=True)
+    early = np.searchsorted(K.indptr, firsts, side="right") - 1
+    members = np.union1d(np.arange(min(step, K.shape[0])), early)
     rng = np.random.default_rng(0)
     while True:
-        rows = members[pivots(ordered[members].toarray().T)]
-        reduced, columns = _reduced(ordered[rows].toarray())
+        rows = members[pivots(K[members].toarray().T)]
+        reduced, columns = _reduced(K[rows].toarray())
         normal = rng.integers(0, PRIME, K.shape[1])
         normal[columns] = 0
         image = reduced * nmod_mat(normal.size, 1, normal.tolist(), PRIME)
         normal[columns] = [-int(v) % PRIME for v in image.entries()[: len(columns)]]
         # in two halves, so that float64 holds the sums of products
-        high, low = ordered @ (normal >> 12).astype(float), ordered @ (normal & 4095).astype(float)
+        high, low = K @ (normal >> 12).astype(float), K @ (normal & 4095).astype(float)
         outside = np.flatnonzero((high % PRIME * 4096.0 + low) % PRIME)
         if not outside.size:
-            return order[rows].tolist(), columns
+            return rows, columns
         members = np.append(rows, outside[:step])
