@@ -16,8 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
-from momentron.separability.cone import Cone, whole_multiples
-from momentron.separability.projection import FEW, NotFound, Rows
+from momentron.separability.cone import Cone
+from momentron.separability.projection import FEW, NotFound, whole_multiples
 from momentron.solvers.rational.memory import TooLarge
 from momentron.solvers.rational.systems import (
     PRIME,
@@ -102,7 +102,7 @@ def combination(vectors: list[Vector], target: Vector) -> tuple[list[int], list[
 
 def one_sided_column(cone: Cone) -> list[int] | None:
     """Integers w of one coordinate with a·w ≥ 0 on every pair and > 0 on one, if there is one."""
-    A = sp.csc_array(cone.A)
+    A = sp.csc_array(cone.rows.A)
     low, high = (ends.toarray().ravel() for ends in (A.min(axis=0), A.max(axis=0)))
     sided = np.flatnonzero((low >= 0.0) != (high <= 0.0))
     if sided.size == 0:
@@ -115,7 +115,7 @@ def one_sided_column(cone: Cone) -> list[int] | None:
 def exact_boundary(cone: Cone, basis: Basis, q: np.ndarray) -> list[ExactWeights]:
     """Positive q on every boundary pair with Σ q a = 0 on all columns of the basis, exactly."""
     rest = np.setdiff1d(basis.boundary, basis.pairs)
-    numerators = primitive(whole_multiples(q[rest], np.zeros(rest.size, np.int64)))
+    numerators = primitive(whole_multiples(q[rest]))
     total = cone.pairs.combine(numerators, rest)
     vectors = cone.pairs.vectors(basis.pairs)
     matrix = [[a.get(c, 0) for a in vectors] for c in basis.columns]
@@ -130,7 +130,7 @@ def exact_direction(cone: Cone, basis: Basis, w: np.ndarray, bits: int) -> list[
     """A recession direction in integers: a·w = 0 on the basis, and near the proposal elsewhere."""
     rounded = np.rint(w / np.abs(w).max() * 2.0**bits)
     rounded[basis.columns] = 0.0
-    whole = cone.to_whole(rounded)
+    whole = cone.rows.whole(rounded)
     matrix = [[a.get(c, 0) for c in basis.columns] for a in cone.pairs.vectors(basis.pairs)]
     sides = cone.pairs.sides(whole, basis.pairs)
     found, denominator = solve_whole(matrix, [-s for s in sides])
@@ -152,7 +152,7 @@ def enclosed_boundary(
         raise TooLarge(
             f"{basis.pairs.size} pairs in the basis; an enclosure has at most {MAX_BASIS}"
         )
-    used = np.asarray((cone.A[basis.boundary] != 0).sum(axis=0))
+    used = np.asarray((cone.rows.A[basis.boundary] != 0).sum(axis=0))
     if np.count_nonzero(used) != len(basis.columns):
         raise NotExact("the columns are dependent; only an exact solution proves this")
     q = q[basis.boundary]
@@ -183,16 +183,16 @@ def duplicate_conflict(cone: Cone) -> ExactWeights | None:
     return None
 
 
-def circuit_conflict(cone: Cone, rows: Rows, boundary: np.ndarray, one: int) -> ExactWeights | None:
+def circuit_conflict(cone: Cone, boundary: np.ndarray, one: int) -> ExactWeights | None:
     """One boundary pair and independent others, with positive weights that cancel exactly.
 
     The verdict stands without a conflict.
     """
     others = boundary[boundary != one]
-    target = -rows.dense(np.array([one]))[0]
+    target = -cone.rows.dense(np.array([one]))[0]
     first = others[:: 1 + others.size // (FEW * target.size)]
     try:
-        support = rows.project(target, others, first).support
+        support = cone.rows.project(target, others, first).support
         *vectors, last = cone.pairs.vectors(np.append(support, one))
         found = combination(vectors, {c: -v for c, v in last.items()})
     except (NotFound, TooLarge):

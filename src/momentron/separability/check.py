@@ -39,7 +39,7 @@ from momentron.separability.interval import (
     first_interval,
     margin_interval,
 )
-from momentron.separability.projection import NotFound, Proposal, Rows, propose
+from momentron.separability.projection import NotFound, Proposal, propose
 from momentron.separability.sentences import notes_on_classes
 from momentron.separability.verdict import Verdict
 from momentron.solvers.rational.memory import TooLarge
@@ -240,8 +240,7 @@ def _with_estimates(
         with until(moment):
             found = decision.read or verified(proof, cone.table)
             boundary = cone.pairs_of(*np.array([*found.on_boundary], np.int64).reshape(-1, 2).T)
-            w = [found.w.get(c, 0) for c in range(cone.n_coordinates)]
-            prover = EstimateProver(cone, w, boundary)
+            prover = EstimateProver(cone, found.w, boundary)
             full = proof | {"estimates": prover.section()}
             verified(full, cone.table, found)
             return full, prover.reason
@@ -294,7 +293,7 @@ class _Decision:
         cone, conflict = self.cone, None
         if cone.family.is_classifier:
             conflict = duplicate_conflict(cone)
-            if conflict is None and min(cone.A.shape) > LARGE:
+            if conflict is None and min(cone.rows.A.shape) > LARGE:
                 found = margin_interval(cone, None)
                 if found.lower > 0.0:
                     return self._separable(found)
@@ -311,7 +310,7 @@ class _Decision:
 
     @cached_property
     def _proposal(self) -> Proposal:
-        return propose(Rows(self.cone.A))
+        return propose(self.cone.rows)
 
     def _verified(self, kind: str, **parts: Any) -> dict[str, Any]:
         """A proof, once its JSON has been verified: what is written is what will be read."""
@@ -340,7 +339,7 @@ class _Decision:
         """The exact proof nearest to the proposal, whose free weights have so many bits."""
         cone, proposal = self.cone, self._proposal
         if proposal.strict.all():
-            return self._closed(cone.to_whole(proposal.w), [])
+            return self._closed(cone.rows.whole(proposal.w), [])
         boundary = np.flatnonzero(~proposal.strict)
         basis = find_basis(cone, boundary, proposal.support)
         w = exact_direction(cone, basis, proposal.w, bits) if proposal.strict.any() else []
@@ -351,7 +350,7 @@ class _Decision:
         if conflict is None and proposal.support.size and cone.family.compares_classes:
             # the verdict stands without a conflict; the verification comes first
             with suppress(OutOfTime), until(deadline() - closing_seconds(cone)):
-                conflict = circuit_conflict(cone, proposal.rows, boundary, proposal.support[0])
+                conflict = circuit_conflict(cone, boundary, proposal.support[0])
         return self._closed(w, groups, conflict, enclosure)
 
     def _partial(self, conflict: ExactWeights | None) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from momentron.errors import InputError, one_line, short
 from momentron.rows.validation import clean_matrix, clean_targets
 from momentron.separability.exact_rows import ExactRows, Numbers
 from momentron.separability.family import COUNTS, LEFT_OUT, class_of, link_of, modelled
+from momentron.separability.projection import Rows
 from momentron.solvers.rational.memory import memory_cap, require_memory
 from momentron.verify.exact_table import Table
 from momentron.verify.outcomes import label_texts, zero_weight_rows
@@ -184,35 +185,13 @@ class Cone:
         require_memory(BYTES_PER_ENTRY * n_entries, words)
         return self.pair_rows(np.arange(self.size))
 
-    @property
-    def A(self) -> Any:
-        """The vectors a as rows in floats, each column over a power of two."""
-        return self._scaled[0]
-
-    @property
-    def exponents(self) -> np.ndarray:
-        """The power of two by which each column of A was divided."""
-        return self._scaled[1]
-
     @cached_property
-    def _scaled(self) -> tuple[Any, np.ndarray]:
+    def rows(self) -> Rows:
+        """The vectors a in floats, in columns of one order of magnitude."""
         A = self.pairs.floats()
         exponents = np.frexp(abs(A).max(axis=0).toarray().ravel())[1].astype(np.int64)
         A.data = np.ldexp(A.data, -exponents[A.indices])
-        return A.toarray() if 2 * A.nnz > A.shape[0] * A.shape[1] else A, exponents
-
-    def to_whole(self, w: np.ndarray) -> list[int]:
-        """Float weights for the columns of A as integers for all coordinates, exactly."""
-        return whole_multiples(w, -self.exponents)
-
-
-def whole_multiples(w: np.ndarray, exponents: np.ndarray) -> list[int]:
-    """w·2^exponents, each with its own, times the least power of two that makes all integers."""
-    mantissas, powers = np.frexp(w)
-    integers = (mantissas * 2.0**53).astype(np.int64).tolist()
-    shifts = np.where(w != 0.0, powers + exponents, np.iinfo(np.int64).max)
-    least = int(shifts.min(initial=np.iinfo(np.int64).max))
-    return [m << (e - least) if m else 0 for m, e in zip(integers, shifts.tolist(), strict=True)]
+        return Rows(A.toarray() if 2 * A.nnz > A.shape[0] * A.shape[1] else A, exponents)
 
 
 def _as_floats(X: Any, decimals: str) -> Any:

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from momentron.arithmetic.clock import OutOfTime, require_time, time_left, until
 from momentron.separability.basis import ExactWeights, combination, find_basis, null_space
-from momentron.separability.cone import Cone, whole_multiples
+from momentron.separability.cone import Cone
 from momentron.separability.document import named_pairs
 from momentron.separability.exact_projection import project_exactly, whole_weights
 from momentron.separability.projection import NotFound, Rows
@@ -50,7 +50,7 @@ class EstimateProver:
     None if all are decided, and LATE if more time would help.
     """
 
-    def __init__(self, cone: Cone, w: list[int], boundary: np.ndarray) -> None:
+    def __init__(self, cone: Cone, w: Vector, boundary: np.ndarray) -> None:
         self.cone, self.w, self.reference = cone, w, cone.reference
         self.strict = np.setdiff1d(np.arange(cone.size), boundary)
         span = find_basis(cone, np.sort(boundary))
@@ -140,7 +140,7 @@ class EstimateProver:
                 waiting[number] = form, g
         if waiting and len(self.free) >= FEWEST:
             with suppress(OutOfTime, TooLarge), until(self.moment):
-                G = np.array([self._form(g) for _, g in waiting.values()])
+                G = np.array([self._rows.unit(g, is_form=True) for _, g in waiting.values()])
                 G *= np.sign(G @ self._inside)[:, None]
                 self._turn_sums(np.random.default_rng(0).permutation(G[np.any(G, axis=1)]))
         for number, (form, g) in waiting.items():
@@ -170,62 +170,37 @@ class EstimateProver:
     def _dense(self, v: Vector) -> list[int]:
         return [v.get(c, 0) for c in range(self.cone.n_coordinates)]
 
-    @cached_property
-    def _scaled(self) -> tuple[np.ndarray, list[int]]:
-        """(C, exponents): the vectors c of strict pairs, column m over 2^exponents[m].
-
-        A proposed t is brought back without a rounding.
-        """
-        cone, scale, size, touched = self.cone, self.cone.scale, self.strict.size, {*self.touched}
-        require_memory(32.0 * size * len(self.free), f"{size} strict pairs in floats")
-        A = cone.A[self.strict][:, self.free]
-        C = A.toarray() if sp.issparse(A) else A
-        exponents = cone.exponents[self.free].tolist()
-        for m, c in enumerate(self.free):
-            if c in touched:
-                require_time()
-                values = cone.pairs.sides(self._dense(self.null[c]), self.strict)
-                top = max(map(abs, values), default=0)
-                e = exponents[m] = top.bit_length() - scale.bit_length()
-                C[:, m] = [(v << max(0, -e)) / (scale << max(0, e)) for v in values]
-        return C, exponents
+    def _reduced_pairs(self, pairs: np.ndarray) -> list[list[int]]:
+        return [self._reduced(a) for a in self.cone.pairs.vectors(pairs)]
 
     @cached_property
     def _rows(self) -> Rows:
-        return Rows(self._scaled[0])
-
-    def _form(self, g: list[int]) -> np.ndarray:
-        """A form in the coordinates of C, of length 1."""
-        return unit_floats(g, [-e for e in self._scaled[1]])
+        """The vectors c of strict pairs in floats."""
+        cone, scale, size, touched = self.cone, self.cone.scale, self.strict.size, {*self.touched}
+        require_memory(32.0 * size * len(self.free), f"{size} strict pairs in floats")
+        A, exponents = cone.rows.A[self.strict][:, self.free], cone.rows.exponents[self.free]
+        C = A.toarray() if sp.issparse(A) else A
+        for m in (m for m, c in enumerate(self.free) if c in touched):
+            require_time()
+            values = cone.pairs.sides(self._dense(self.null[self.free[m]]), self.strict)
+            top = max(map(abs, values), default=0)
+            e = top.bit_length() - scale.bit_length()
+            C[:, m] = [(v << max(0, -e)) / (scale << max(0, e)) for v in values]
+            exponents[m] = e
+        return Rows(C, exponents)
 
     @cached_property
     def _inside(self) -> np.ndarray:
-        """w in the coordinates of C: c·t > 0 on all strict pairs."""
+        """w in the coordinates t: c·t > 0 on all strict pairs."""
         factor = math.lcm(*(self.null[c][c] for c in self.free))
-        t = [self.w[c] * (factor // self.null[c][c]) for c in self.free]
-        return unit_floats(t, self._scaled[1])
-
-    # --- bounds ----------------------------------------------------------------------------------
-
-    def _bound(self, g: list[int], pairs: np.ndarray) -> ExactWeights | None:
-        """λ > 0 on independent ones of some pairs with Σ λ c = g, up to a factor."""
-        points = self._reduced_pairs(pairs)
-        vectors = [{c: v for c, v in enumerate(point) if v} for point in points]
-        found = combination(vectors, dict(enumerate(g)))
-        if found is None or min(found[1], default=-1) < 0:
-            return None
-        weights = {int(pairs[i]): Fraction(v) for i, v in zip(*found[:2], strict=True) if v}
-        return whole_weights(weights).primitive()
-
-    def _reduced_pairs(self, pairs: np.ndarray) -> list[list[int]]:
-        return [self._reduced(a) for a in self.cone.pairs.vectors(pairs)]
+        t = [self.w.get(c, 0) * (factor // self.null[c][c]) for c in self.free]
+        return self._rows.unit(t)
 
     # --- one coefficient -------------------------------------------------------------------------
 
     def _status(self, form: Vector, g: list[int]) -> str:
         """The status of a coefficient that is neither finite nor aliased."""
-        along = sum(v * self.w[c] for c, v in form.items())
-        signs = [along, *(dot(form, direction) for direction in self.directions)]
+        signs = [dot(form, direction) for direction in (self.w, *self.directions)]
         if not min(signs) < 0 < max(signs):
             if not self._has_room:
                 raise OutOfTime
@@ -253,12 +228,14 @@ class EstimateProver:
     def _decide(self, g: list[int]) -> tuple[ExactWeights | None, list[int]]:
         """(λ with Σ λ c = g up to a factor, []) or (None, t with c·t ≥ 0, g·t < 0)."""
         if len(self.free) >= FEWEST:
-            t, pairs = self._proposed(self._form(g))
-            if t is not None and sum(map(int.__mul__, g, t)) < 0:
+            t, pairs = self._proposed(self._rows.unit(g, is_form=True))
+            if sum(map(int.__mul__, g, t)) < 0:
                 return None, t
-            bound = self._bound(g, self.strict[pairs])
-            if bound is not None:
-                return bound, []
+            vectors = [dict(enumerate(point)) for point in self._reduced_pairs(pairs)]
+            found = combination(vectors, dict(enumerate(g)))
+            if found is not None and min(found[1], default=-1) >= 0:
+                parts = {int(pairs[i]): Fraction(v) for i, v in zip(*found[:2], strict=True) if v}
+                return whole_weights(parts).primitive(), []
         if len(self.free) > LARGEST:
             raise TooLarge(f"{len(self.free)} coordinates; at most {LARGEST} are decided exactly")
         chosen = np.argsort(self._rows.sides(self._inside), kind="stable")[:FIRST]
@@ -281,8 +258,8 @@ class EstimateProver:
 
     # --- proposed in floats ----------------------------------------------------------------------
 
-    def _proposed(self, g: np.ndarray) -> tuple[list[int] | None, np.ndarray]:
-        """(a proven t with c·t ≥ 0 on all strict pairs, near g·t < 0; else pairs that may bound g).
+    def _proposed(self, g: np.ndarray) -> tuple[list[int], np.ndarray]:
+        """(a proven t with c·t ≥ 0 on all strict pairs, near g·t < 0, or none; pairs of a bound).
 
         The projection of g to the cone of the c's shows which: if g is not in it, then along the
         way from g to its projection g falls, and no c does.
@@ -292,20 +269,19 @@ class EstimateProver:
         try:
             found = self._rows.project(g, every, first)
         except NotFound:
-            return None, every[:0]
+            return [], every[:0]
         t = found.residual
         if not t.any():
-            return None, found.support
+            return [], self.strict[found.support]
         distance = np.linalg.norm(t)
         t /= distance
         # half of what g falls along t is spent on the way inside, where roundings do no harm
         t += self._inside * min(1.0, 0.5 * distance / max(g @ self._inside, 1e-300))
         for bits in DIRECTION_BITS:
-            rounded = np.rint(t / np.abs(t).max() * 2.0**bits)
-            whole = primitive(whole_multiples(rounded, -np.array(self._scaled[1], np.int64)))
+            whole = primitive(self._rows.whole(np.rint(t / np.abs(t).max() * 2.0**bits)))
             if not self._outside(whole):
                 return whole, every[:0]
-        return None, every[:0]
+        return [], every[:0]
 
     def _turn_sums(self, G: np.ndarray) -> None:
         """Add directions along which sums of forms turn.
@@ -316,24 +292,13 @@ class EstimateProver:
         size, lucky = len(G), 0
         while size > 1 and self._has_room:
             t, _ = self._proposed(G[:size].sum(axis=0))
-            turned = (
-                np.zeros(len(G), bool) if t is None else G @ unit_floats(t, self._scaled[1]) < 0.0
-            )
-            if t is not None and turned.sum() > 1:
+            turned = G @ self._rows.unit(t) < 0.0 if t else np.zeros(len(G), bool)
+            if turned.sum() > 1:
                 self.directions.append(self._lifted(t))
                 G, lucky = G[~turned], lucky + 1
                 size = min(size * (1 + lucky % 2), len(G))
             else:
                 size, lucky = size // 2, 1
-
-
-def unit_floats(vector: list[int], exponents: list[int]) -> np.ndarray:
-    """A multiple of a vector, each entry times 2^exponent, of length 1."""
-    low = min(exponents, default=0)
-    scaled = [v << (e - low) for v, e in zip(vector, exponents, strict=True)]
-    top = max(map(abs, scaled), default=0) or 1
-    found = np.array([v / top for v in scaled])
-    return found / (np.linalg.norm(found) or 1.0)
 
 
 def dot(first: Vector, second: Vector) -> int:

@@ -17,7 +17,8 @@ from momentron.api import max_margin
 from momentron.arithmetic.clock import OutOfTime, deadline, require_time, time_left, until
 from momentron.arithmetic.rounding import rational_root
 from momentron.separability.basis import ExactWeights
-from momentron.separability.cone import Cone, whole_multiples
+from momentron.separability.cone import Cone
+from momentron.separability.projection import whole_multiples
 from momentron.solvers.rational.memory import TooLarge
 from momentron.status import Status
 
@@ -118,7 +119,7 @@ def _proposed(cone: Cone, seconds: float) -> tuple[list[int] | None, np.ndarray]
             W = W[1:] - W[0]
     w = W.ravel()
     is_finite = np.isfinite(w).all()
-    return (whole_multiples(w, np.zeros(w.size, np.int64)) if is_finite else None), q
+    return (whole_multiples(w) if is_finite else None), q
 
 
 def lower_bound(cone: Cone, w: list[int]) -> float:

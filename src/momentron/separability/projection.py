@@ -58,7 +58,6 @@ class Proposal:
     The q off `support` have few digits, and on the support there is room for a correction.
     """
 
-    rows: "Rows"
     w: np.ndarray
     strict: np.ndarray
     q: np.ndarray
@@ -66,15 +65,41 @@ class Proposal:
 
 
 class Rows:
-    """Rows A, and scales 2^−e that bring their largest entries near to 1."""
+    """Rows A in floats.
 
-    def __init__(self, A: Any) -> None:
-        self.A = A
+    Attributes
+    ----------
+    A : ndarray or csr_array of shape (n, d)
+    exponents : ndarray of shape (d,)
+        The power of two by which each column was divided: no weight is rounded on its way back.
+    scales : ndarray of shape (n,)
+        The powers of two that bring the largest entry of each row near to 1.
+    """
+
+    def __init__(self, A: Any, exponents: np.ndarray) -> None:
+        self.A, self.exponents = A, exponents
         top, low = A.max(axis=1), A.min(axis=1)
         if sp.issparse(A):
             top, low = top.toarray().ravel(), low.toarray().ravel()
-        exponents = np.frexp(np.maximum(top, -low))[1]
-        self.scales = np.ldexp(1.0, -np.maximum(exponents, -1000))
+        largest = np.frexp(np.maximum(top, -low))[1]
+        self.scales = np.ldexp(1.0, -np.maximum(largest, -1000))
+
+    def whole(self, w: np.ndarray) -> list[int]:
+        """Weights of the columns as integers for the columns as they were, exactly."""
+        return whole_multiples(w, -self.exponents)
+
+    def unit(self, vector: list[int], *, is_form: bool = False) -> np.ndarray:
+        """Integers for the columns as they were, in floats of length 1 for these.
+
+        Those of a form, which is applied to weights, are scaled as the columns are, and weights the
+        other way.
+        """
+        exponents = (-self.exponents if is_form else self.exponents).tolist()
+        low = min(exponents, default=0)
+        scaled = [v << (e - low) for v, e in zip(vector, exponents, strict=True)]
+        top = max(map(abs, scaled), default=0) or 1
+        found = np.array([v / top for v in scaled])
+        return found / (np.linalg.norm(found) or 1.0)
 
     def dense(self, rows: np.ndarray) -> np.ndarray:
         """Some rows, scaled."""
@@ -136,6 +161,15 @@ def least_squares(rows: np.ndarray, target: np.ndarray) -> np.ndarray:
     return weights
 
 
+def whole_multiples(w: np.ndarray, exponents: Any = 0) -> list[int]:
+    """w·2^exponents, each with its own, times the least power of two that makes all integers."""
+    mantissas, powers = np.frexp(w)
+    integers = (mantissas * 2.0**53).astype(np.int64).tolist()
+    parts = list(zip(integers, (powers + exponents).tolist(), strict=True))
+    least = min((e for m, e in parts if m), default=0)
+    return [m << (e - least) if m else 0 for m, e in parts]
+
+
 def propose(rows: Rows) -> Proposal:
     """A Goldman–Tucker pair in floats, layer by layer of strict rows."""
     rng = np.random.default_rng(0)
@@ -161,7 +195,7 @@ def propose(rows: Rows) -> Proposal:
         left = left[~is_strict]
     strict = np.ones(n, bool)
     strict[left] = False
-    return Proposal(rows, _combined(rows, layers, d), strict, q, support)
+    return Proposal(_combined(rows, layers, d), strict, q, support)
 
 
 def _combined(rows: Rows, layers: list[tuple[np.ndarray, np.ndarray]], size: int) -> np.ndarray:
