@@ -97,7 +97,7 @@ def summarise(design: Design, verdict: Verdict, roles: list[FeatureRole]) -> dic
     n_separated, n_observations, noun = verdict.observations
     is_quasi = verdict.kind == "quasi-separable"
     is_joint, is_counted = len(verdict.classes) > 2, noun == "observations"
-    row_names = None if design.given is None else design.given.names
+    row_names = design.given.names
     pairs = most_separated_first(verdict.class_pairs) if is_joint else []
     return {name: getattr(verdict, name) for name in SAME} | {
         "rows": verdict.n_rows,

@@ -173,7 +173,7 @@ def load_design(source: Source) -> tuple[Design, list[str]]:
     if formula is None:
         data = load_data(source)
         names: dict[str, Any] = {"feature_names": data.feature_names, "index": data.row_names}
-        return Design(data.X, data.y, data.weights, **names).ungrouped(), data.taken
+        return Design.of(data.X, data.y, data.weights, **names), data.taken
     if source.target is not None or source.classes is not None:
         raise InputError("--formula names its own outcome; leave --target and --classes out")
     if source.path is None:

@@ -231,7 +231,8 @@ class EstimateProver:
             t, pairs = self._proposed(self._rows.unit(g, is_form=True))
             if sum(map(int.__mul__, g, t)) < 0:
                 return None, t
-            vectors = [dict(enumerate(point)) for point in self._reduced_pairs(pairs)]
+            points = self._reduced_pairs(pairs)
+            vectors = [{c: v for c, v in enumerate(point) if v} for point in points]
             found = combination(vectors, dict(enumerate(g)))
             if found is not None and min(found[1], default=-1) >= 0:
                 parts = {int(pairs[i]): Fraction(v) for i, v in zip(*found[:2], strict=True) if v}

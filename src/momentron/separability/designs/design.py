@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,8 @@ class Design:
     X : array, sparse matrix or data frame of numbers, shape (n, d)
         Without the intercept.
     y : array of shape (n,)
+    given : GivenRows
+        How these rows were made from those that were passed.
     sample_weight : array of shape (n,) or None
     fit_intercept : bool or None
         Whether the model has an intercept; None where its source does not say.
@@ -96,28 +98,53 @@ class Design:
     reference : label or None
         Likewise, the class with which the model contrasts the others.
     feature_names : list of str or None
-    index : pandas index, list or None
-        What the rows that were passed are called: the index of a frame.
-    frequencies : array of shape (n,) or None
-        How often each row was observed, where its source knows that apart from `sample_weight`.
-    given : GivenRows or None
-        How these rows were made from those that were passed; None before `ungrouped`.
     notes : tuple of str
         What a reader of the verdict should know about its source.
     """
 
     X: Any
     y: Any
+    given: GivenRows
     sample_weight: Any = None
     fit_intercept: bool | None = None
     family: str | None = None
     link: str | None = None
     reference: Any = None
     feature_names: list[str] | None = None
-    index: Any = None
-    frequencies: Any = None
-    given: GivenRows | None = None
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        index: Any = None,
+        frequencies: Any = None,
+        **source: Any,
+    ) -> Design:
+        """With one row per outcome that was seen, where y has counts of outcomes per row.
+
+        `index` has the names of the rows that were passed, and `frequencies` says how often each
+        was observed, where that is known apart from `sample_weight`.
+        """
+        found = ungrouped(y, sample_weight)
+        often = sample_weight if frequencies is None else frequencies
+        often = 1.0 if often is None else often
+        n = np.shape(y)[0] if np.shape(y) else 0
+        if found is None:
+            given = GivenRows(n, index, frequencies=_whole_frequencies(np.ones(n), often))
+            return cls(X, y, given, sample_weight, **source)
+        rows, labels, weights = found
+        if np.shape(X)[0] != n:
+            raise InputError(
+                f"X has {counted(np.shape(X)[0], 'row')} but y has {n}; they must agree"
+            )
+        counts = np.asarray(y, np.float64)
+        cells = _whole_frequencies(counts.T, often)
+        given = GivenRows(n, index, rows, None if cells is None else cells.T[counts != 0.0])
+        return cls(take_rows(X, rows), labels, given, weights, **source)
 
     def modelled(
         self, family: str | None, link: str | None, fit_intercept: bool
@@ -154,33 +181,10 @@ class Design:
 
         None where rows have no names but their numbers.
         """
-        given = self.given or GivenRows(len(self.y), self.index)
-        if given.source is None:
-            return given.names
-        names = given.names or range(given.n)
-        return [names[i] for i in given.source.tolist()]
-
-    def ungrouped(self) -> Design:
-        """With one row per outcome that was seen, where y has counts of outcomes per row."""
-        if self.given is not None:
-            return self
-        found = ungrouped(self.y, self.sample_weight)
-        often = self.sample_weight if self.frequencies is None else self.frequencies
-        often = 1.0 if often is None else often
-        n = np.shape(self.y)[0] if np.shape(self.y) else 0
-        if found is None:
-            counts = _whole_frequencies(np.ones(n), often)
-            return replace(self, given=GivenRows(n, self.index, frequencies=counts))
-        rows, labels, weights = found
-        if np.shape(self.X)[0] != n:
-            found_rows = counted(np.shape(self.X)[0], "row")
-            raise InputError(f"X has {found_rows} but y has {n}; they must agree")
-        counts = np.asarray(self.y, np.float64)
-        cells = _whole_frequencies(counts.T, often)
-        given = GivenRows(n, self.index, rows, None if cells is None else cells.T[counts != 0.0])
-        return replace(
-            self, X=take_rows(self.X, rows), y=labels, sample_weight=weights, given=given
-        )
+        names, source = self.given.names, self.given.source
+        if source is None:
+            return names
+        return [i if names is None else names[i] for i in source.tolist()]
 
 
 def index_of(X: Any) -> Any:

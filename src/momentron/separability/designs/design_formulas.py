@@ -35,7 +35,7 @@ def is_formula(X: Any) -> bool:
     return isinstance(X, str) and "~" in X
 
 
-def from_formula(text: str, data: Any, decimals: str, weight: str | None = None) -> Design:
+def from_formula(text: str, data: Any, decimals: str, sample_weight: Any = None) -> Design:
     """The design of a formula in the columns of a data frame.
 
     The left side is a column, an expression in Python's words, or counts of outcomes: ``successes +
@@ -51,6 +51,7 @@ def from_formula(text: str, data: Any, decimals: str, weight: str | None = None)
         raise InputError(
             f"the formula {short(text)} needs data=, a pandas data frame; got {type(data).__name__}"
         )
+    weight = sample_weight if isinstance(sample_weight, str) else None
     spelling = Spelling(text, [name for name in data.columns if isinstance(name, str)], weight)
     for name in spelling.used:
         if getattr(data[name], "ndim", 1) != 1:
@@ -84,12 +85,17 @@ def from_formula(text: str, data: Any, decimals: str, weight: str | None = None)
         )
     if decimals == "shortest":
         values = _exact_products(values, list(X.columns), matrix)
-    return Design(
+    if weight is not None:
+        if weight not in data.columns:
+            raise InputError(f"sample_weight={short(weight)} is not a column of data")
+        sample_weight = data[weight]
+    return Design.of(
         values,
         y,
+        sample_weight,
+        index=data.index,
         fit_intercept=has_intercept,
         feature_names=names,
-        index=data.index,
     )
 
 

@@ -80,7 +80,7 @@ def from_statsmodels(given: Any) -> Design:
     labels = getattr(model.data, "row_labels", None)
     if labels is not None and len(labels) != len(model.exog):
         labels = labels[np.asarray(model.data.endog) > model.truncation]  # it drops the others
-    return Design(
+    return Design.of(
         X,
         y,
         _weights(model),
