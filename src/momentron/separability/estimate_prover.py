@@ -11,7 +11,6 @@ floats see too little, it is made in rational numbers.
 import math
 import time
 from contextlib import suppress
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import OutOfTime, require_time, time_left, until
-from momentron.separability.basis import ExactWeights, combination, find_basis, null_space
+from momentron.separability.basis import ExactWeights, find_basis, null_space
 from momentron.separability.cone import Cone
 from momentron.separability.document import named_pairs
 from momentron.separability.exact_projection import project_exactly, whole_weights
@@ -170,9 +169,6 @@ class EstimateProver:
     def _dense(self, v: Vector) -> list[int]:
         return [v.get(c, 0) for c in range(self.cone.n_coordinates)]
 
-    def _reduced_pairs(self, pairs: np.ndarray) -> list[list[int]]:
-        return [self._reduced(a) for a in self.cone.pairs.vectors(pairs)]
-
     @cached_property
     def _rows(self) -> Rows:
         """The vectors c of strict pairs in floats."""
@@ -227,26 +223,23 @@ class EstimateProver:
 
     def _decide(self, g: list[int]) -> tuple[ExactWeights | None, list[int]]:
         """(λ with Σ λ c = g up to a factor, []) or (None, t with c·t ≥ 0, g·t < 0)."""
+        chosen = np.zeros(0, np.int64)
         if len(self.free) >= FEWEST:
-            t, pairs = self._proposed(self._rows.unit(g, is_form=True))
+            t, chosen = self._proposed(self._rows.unit(g, is_form=True))
             if sum(map(int.__mul__, g, t)) < 0:
                 return None, t
-            points = self._reduced_pairs(pairs)
-            vectors = [{c: v for c, v in enumerate(point) if v} for point in points]
-            found = combination(vectors, dict(enumerate(g)))
-            if found is not None and min(found[1], default=-1) >= 0:
-                parts = {int(pairs[i]): Fraction(v) for i, v in zip(*found[:2], strict=True) if v}
-                return whole_weights(parts).primitive(), []
-        if len(self.free) > LARGEST:
-            raise TooLarge(f"{len(self.free)} coordinates; at most {LARGEST} are decided exactly")
-        chosen = np.argsort(self._rows.sides(self._inside), kind="stable")[:FIRST]
         while True:
             require_time()
             pairs = self.strict[chosen]
-            weights, t = project_exactly(self._reduced_pairs(pairs), g)
+            points = [self._reduced(a) for a in self.cone.pairs.vectors(pairs)]
+            weights, t = project_exactly(points, g)
             if not any(t):
                 bound = whole_weights({int(pairs[i]): v for i, v in weights.items()})
                 return bound.primitive(), []
+            if len(self.free) > LARGEST:
+                raise TooLarge(
+                    f"{len(self.free)} coordinates; at most {LARGEST} are decided exactly"
+                )
             outside = self._outside(t)
             if not outside:
                 return None, t
@@ -273,7 +266,7 @@ class EstimateProver:
             return [], every[:0]
         t = found.residual
         if not t.any():
-            return [], self.strict[found.support]
+            return [], found.support
         distance = np.linalg.norm(t)
         t /= distance
         # half of what g falls along t is spent on the way inside, where roundings do no harm

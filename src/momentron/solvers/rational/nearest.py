@@ -32,7 +32,7 @@ def nearest(
     groups : sequence of int, optional
         The group of each point, counted from 0; without any, points make a cone.
     """
-    every: Any = fmpz_mat(points)
+    every: Any = fmpz_mat(len(points), len(target), [v for p in points for v in p])
     goal: Any = fmpz_mat([target])
     lengths = [max(map(int.bit_length, p)) for p in points]
     longest, n_groups = max(lengths, default=0), len(set(groups))
