@@ -30,7 +30,7 @@ def tokens(length, vocabulary):
 
 
 def architecture(examples, *, rest=()):
-    """Register a model with its examples, and the parameters that only the fallback covers."""
+    """Register a model with its examples, and the parameters that no unit covers."""
 
     def register(build):
         ARCHITECTURES[build.__name__] = (build, examples, set(rest))
@@ -96,7 +96,10 @@ class Residual(nn.Module):
         return self.relu(self.body(x) + self.short(x))
 
 
-@architecture(numbers(3, 8, 8))
+RESNET_NORMS = ["1", *(f"{i}.{name}" for i in (3, 4) for name in ("body.1", "body.4", "short.1"))]
+
+
+@architecture(numbers(3, 8, 8), rest=[f"{n}.{p}" for n in RESNET_NORMS for p in ("weight", "bias")])
 def resnet():
     stem = [nn.Conv2d(3, 4, 3, 1, 1), nn.BatchNorm2d(4), nn.ReLU(inplace=True)]
     blocks = [Residual(4, 4, 1), Residual(4, 8, 2), nn.AdaptiveAvgPool2d(1)]
@@ -109,7 +112,7 @@ def strided():
     return head(conv, nn.ReLU(), features=4 * 4 * 3)
 
 
-@architecture(numbers(4, 7, 7))
+@architecture(numbers(4, 7, 7), rest=["0.weight", "0.bias", "2.weight", "2.bias"])
 def grouped():
     return head(
         nn.Conv2d(4, 6, 3, groups=2), nn.ReLU(), nn.Conv2d(6, 6, 3, groups=6), features=6 * 9
@@ -150,29 +153,29 @@ def transposed_convolution():
     return head(nn.Conv2d(2, 3, 3), nn.ReLU(), nn.ConvTranspose2d(3, 2, 3, 2), features=98)
 
 
-@architecture(numbers(6))
+@architecture(numbers(6), rest=["1.weight", "1.bias"])
 def batch_norm():
     last = [nn.Tanh(), nn.Linear(5, 2), nn.BatchNorm1d(2, affine=False)]
     return nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), *last)
 
 
-@architecture(numbers(6))
+@architecture(numbers(6), rest=["1.weight", "1.bias"])
 def layer_norm():
     return nn.Sequential(nn.Linear(6, 5), nn.LayerNorm(5), nn.ReLU(), nn.Linear(5, 2))
 
 
-@architecture(numbers(2, 5, 5))
+@architecture(numbers(2, 5, 5), rest=["1.weight"])
 def layer_norm_of_images():
     return head(nn.Conv2d(2, 3, 3), nn.LayerNorm((3, 3), bias=False), features=27)
 
 
-@architecture(numbers(2, 5, 5))
+@architecture(numbers(2, 5, 5), rest=["1.weight", "1.bias", "3.weight", "3.bias"])
 def group_and_instance_norm():
     first = [nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), nn.ReLU()]
     return head(*first, nn.InstanceNorm2d(4, affine=True), nn.ReLU(), features=36)
 
 
-@architecture(numbers(3, 4))
+@architecture(numbers(3, 4), rest=["1.weight"])
 def rms_norm():
     return head(nn.Linear(4, 5), nn.RMSNorm(5), features=15)
 
@@ -206,15 +209,17 @@ def embedding_bag():
 
 
 ATTENTION = ["in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"]
+ENCODER = [f"self_attn.{name}" for name in ATTENTION]
+ENCODER += ["norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias"]
 
 
-@architecture(numbers(5, 8), rest=[f"0.self_attn.{name}" for name in ATTENTION])
+@architecture(numbers(5, 8), rest=[f"0.{name}" for name in ENCODER])
 def transformer():
     layer = nn.TransformerEncoderLayer(8, 2, 12, dropout=0.1, batch_first=True)
     return head(layer, features=40)
 
 
-@architecture(numbers(6, 4), rest=["a.weight", "a.bias", "b.weight", "b.bias"])
+@architecture(numbers(6, 4), rest=["b.weight", "b.bias"])
 def sequence_first():
     def forward(m, x):
         x = m.a(x.transpose(0, 1))  # (sequence, batch, features)
@@ -223,13 +228,13 @@ def sequence_first():
     return Custom(forward, a=nn.Linear(4, 5), b=nn.LayerNorm(5), c=nn.Linear(5, 3))
 
 
-@architecture(numbers(3, 4), rest=["a.weight", "a.bias"])
+@architecture(numbers(3, 4))
 def sequence_first_read_at_its_start():
     parts = {"a": nn.Linear(4, 5), "c": nn.Linear(5, 3)}
     return Custom(lambda m, x: m.c(torch.tanh(m.a(x.transpose(0, 1)))[0]), **parts)
 
 
-@architecture(numbers(6), rest=["a.weight", "a.bias"])
+@architecture(numbers(6))
 def batch_turned_over():
     return Custom(lambda m, x: m.c(m.a(x.flip(0)).flip(0)), a=nn.Linear(6, 4), c=nn.Tanh())
 
@@ -349,7 +354,7 @@ def gated_recurrent():
     return Custom(lambda m, x: m.b(m.a(x)[0].mean(1)), **parts)
 
 
-@architecture(tokens(5, 7), rest=["a.weight", "c.weight"])
+@architecture(tokens(5, 7), rest=["a.weight", "n.weight"])
 def tied_language_model():
     def forward(m, x):
         places = m.c(torch.arange(x.shape[1]))  # one row per place, not per example
@@ -440,23 +445,18 @@ def jacobian(model, X, names=None):
     return torch.stack(rows).reshape(len(X), -1, rows[0].numel()).numpy()
 
 
-def cut_plans(monkeypatch, columns, step, outputs, keen):
+def cut_plans(monkeypatch, columns, step, outputs, factored):
     """Plans with these blocks, whatever the memory.
 
-    `keen` is the place of each unit's form among those that suit it; None leaves all parameters to
-    torch.func.
+    All units are factored, or all gradients are written out.
     """
 
-    def cut(structures, shape, itemsize, limit):
-        structure = structures[-1 if keen is None else 0]
-        forms = tuple(
-            [form for form in planning.FORMS if form.suits(unit)][keen or 0]
-            for unit in structure.units
-        )
+    def cut(structure, shape, itemsize, limit):
+        forms = (factored,) * len(structure.units)
         few = min(outputs, structure.n_outputs)
         # so small that tiles are cut, but not into single positions of a large image
-        scratch = max([300, *(16 * unit.total_positions for unit in structure.units)])
-        cost = planning.FormCost(0, 0, 0.0, 0.0)
+        scratch = max([300, *(16 * unit.positions for unit in structure.units)])
+        cost = planning.Cost(0, 0, 0.0, 0.0)
         blocks = {"scratch": scratch, "outputs": few, "columns": columns, "step": step}
         return planning.Plan(structure, shape, itemsize, forms, cost, **blocks)
 

@@ -16,7 +16,6 @@ from torch import nn  # noqa: E402
 from momentron.data.arguments import parse_size  # noqa: E402
 from momentron.errors import InputError  # noqa: E402
 from momentron.ntk import EmpiricalNTK  # noqa: E402
-from momentron.ntk.gradient_factors import DirectFactor, GramFactor  # noqa: E402
 from momentron.ntk.memory_plan import KernelShape, format_memory, make_plan  # noqa: E402
 from momentron.ntk.model_structure import examine  # noqa: E402
 from paper.networks import alexnet  # noqa: E402
@@ -93,11 +92,10 @@ def test_plans_keep_to_the_memory_and_use_it():
             KernelShape(1000, 128),
             KernelShape(500, 0),
         ):
-            plan = make_plan([anatomy], shape, 4, limit)
+            plan = make_plan(anatomy, shape, 4, limit)
             assert plan.n_bytes <= 0.85 * limit
     costs = [
-        make_plan([anatomy], KernelShape(1000, 128), 4, limit).cost
-        for limit in (10**7, 10**8, 10**9)
+        make_plan(anatomy, KernelShape(1000, 128), 4, limit).cost for limit in (10**7, 10**8, 10**9)
     ]
     assert costs == sorted(costs, reverse=True)
     assert costs[0] > costs[-1]
@@ -107,8 +105,8 @@ def test_forms_follow_the_cost():
     layers = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.AdaptiveAvgPool2d(2))
     model = nn.Sequential(*layers, nn.Conv2d(8, 256, 2), nn.Flatten(), nn.Linear(256, 5))
     anatomy = examine(model, torch.randn(4, 3, 16, 16))
-    plan = make_plan([anatomy], KernelShape(100, 100, symmetric=True), 4, 10**9)
-    assert plan.forms == (DirectFactor, GramFactor, GramFactor)  # 256 positions, 1, and 1
+    plan = make_plan(anatomy, KernelShape(100, 100, symmetric=True), 4, 10**9)
+    assert plan.factored == (False, True, True)  # 256 positions, 1, and 1
 
 
 PEAK = """

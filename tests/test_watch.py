@@ -321,3 +321,11 @@ def test_a_start_that_overflows_is_no_traceback(data):
         )
     assert result.status in (Status.ITERATION_BUDGET, Status.NOT_SEPARABLE)
     assert result.lower <= data.margin <= result.upper * (1 + 1e-9)
+
+
+def test_a_trace_contains_its_columns_and_rows(data):
+    trace = max_margin(data.X, data.y, method="momentum", tol=1e-2).trace
+    assert all(name in trace for name in trace.columns)
+    assert trace[-1] in trace
+    assert "gap" not in trace
+    assert None not in trace

@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,8 +16,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from momentron.errors import InputError, short
 from momentron.ntk.memory_plan import SHARE, STEP_LIMIT, format_memory
-from momentron.ntk.model_structure import examine, flat_outputs
-from momentron.ntk.selection import Examples, Readout, chosen_parameters
+from momentron.ntk.model_structure import Unit, examine, flat_outputs, hooked
+from momentron.ntk.selection import Examples, Readout, chosen_parameters, pieces, shifted
 
 if TYPE_CHECKING:
     from momentron.ntk.empirical import EmpiricalNTK
@@ -24,60 +25,107 @@ if TYPE_CHECKING:
 Vector = list[Tensor]
 """One tensor per parameter."""
 
-Piece = tuple[int, slice, Vector]
-"""An output, some of the examples, and their gradients."""
+
+class Piece(NamedTuple):
+    """Derivatives of one output with respect to what is asked for, for some examples."""
+
+    output: int
+    rows: slice  # counted from the first that was asked for
+    inputs: list[Tensor]  # u of each unit, (n, P, F)
+    deltas: list[Tensor]  # δ of each unit, (n, P, C)
+    gradients: dict[str, Tensor]  # of each other parameter, (n, *shape)
 
 
 class ExampleGradients:
-    """∂A_o(x_i)/∂θ for the parameters θ that no structured unit covers.
+    """∂A_o(x_i)/∂θ for some parameters θ, and u and δ of some units.
 
     The examples of a batch are sent through `torch.func.vmap`, each with its own parameters that
-    share one memory; one backward pass per output then gives the gradients of all of them. A model
-    that vmap cannot transform (recurrent layers, control flow on values) is run example by example;
-    a few rows `x` tell which it is.
+    share one memory, and with zeros that are added to the outputs of the layers of units. One
+    backward pass per output then gives the derivatives with respect to all of them. A model that
+    vmap cannot transform (recurrent layers, control flow on values) is run example by example; a
+    few rows `x` tell which it is.
     """
 
-    def __init__(self, model: nn.Module, names: Sequence[str], x: Tensor, readout: Readout) -> None:
-        self.model = model
-        self.readout = readout
+    def __init__(
+        self,
+        model: nn.Module,
+        names: Sequence[str],
+        x: Tensor,
+        readout: Readout,
+        units: Sequence[Unit] = (),
+    ) -> None:
+        self.model, self.readout, self.units = model, readout, units
         self.names = list(names)
         self.parameters = [model.get_parameter(name) for name in names]
-        self.is_vectorised = bool(self.names) and self._can_vectorise(x)
+        self._place = {id(m): place for place, unit in enumerate(units) for m in unit.modules}
+        self.is_vectorised = self._can_vectorise(x)
 
     def __call__(self, X: Examples, rows: slice, outputs: range) -> Iterator[Piece]:
-        """Yield (o, part, gradients), each gradient with one row for each example of the part.
-
-        A part is a slice of the rows, counted from their start.
-        """
-        if not self.names:
-            return
-        x, n = X.rows(rows), rows.stop - rows.start
-        if self.is_vectorised:
+        """The derivatives of each output, for all rows at once or for one after the other."""
+        n = rows.stop - rows.start
+        for part in pieces(n, n if self.is_vectorised else 1):
+            some = shifted(part, rows.start)
             with plain_operations():
-                found, own = self._forward(x)
-            found = self.readout(found, X.places_of(rows))
+                found, inputs, leaves = self._forward(X.rows(some))
+            found = self.readout(found, X.places_of(some))
             for o in outputs:
-                with plain_operations():
-                    gradients = _gradients(found[:, o].sum(), own, o != outputs[-1])
-                yield o, slice(0, n), gradients
-            return
-        for i in range(n):
-            place = X.places_of(slice(rows.start + i, rows.start + i + 1))
-            found = self.readout(flat_outputs(self.model(x[i : i + 1]), 1), place)
-            for o in outputs:
-                gradients = _gradients(found[0, o], self.parameters, o != outputs[-1])
-                yield o, slice(i, i + 1), [gradient.unsqueeze(0) for gradient in gradients]
+                values = iter(_gradients(found[:, o].sum(), leaves, o != outputs[-1]))
+                gradients = {
+                    name: next(values).reshape(len(found), *p.shape)
+                    for name, p in zip(self.names, self.parameters, strict=True)
+                }
+                deltas = [unit.deltas([next(values) for _ in unit.zeros]) for unit in self.units]
+                yield Piece(o, part, inputs, deltas, gradients)
+
+    def _forward(self, x: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Outputs, u of each unit, and what to differentiate by; of one example, or by vmap."""
+        zeros = [[_copies(zero, len(x)) for zero in unit.zeros] for unit in self.units]
+        if self.is_vectorised:
+            own = [_copies(p.detach(), len(x)) for p in self.parameters]
+            named = dict(zip(self.names, own, strict=True))
+            outputs, inputs = vmap(self._run_one)(named, zeros, x)
+        else:
+            own = self.parameters
+            first = [[zero[0] for zero in each] for each in zeros]
+            alone, each = self._run_one({}, first, x[0])
+            outputs = alone.unsqueeze(0)
+            inputs = [[x.unsqueeze(0) for x in calls] for calls in each]
+        u = [unit.features(calls) for unit, calls in zip(self.units, inputs, strict=True)]
+        return outputs, u, [*own, *chain(*zeros)]
+
+    def _run_one(
+        self, named: dict[str, Tensor], zeros: list[list[Tensor]], row: Tensor
+    ) -> tuple[Tensor, list[list[Tensor]]]:
+        """The outputs of one example, and the inputs of each call of each unit."""
+        inputs: list[list[Tensor]] = [[] for _ in self.units]
+
+        def on_call(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+            place = self._place[id(module)]
+            unit, calls = self.units[place], inputs[place]
+            calls.append(x.detach().clone())  # which may be changed in place
+            unit.require_calls(len(calls) <= len(unit.zeros), len(calls))
+            return y + zeros[place][len(calls) - 1]
+
+        modules = [module for unit in self.units for module in unit.modules]
+        with hooked(modules, on_call):
+            outputs = functional_call(self.model, named, (row.unsqueeze(0),))
+        for unit, calls in zip(self.units, inputs, strict=True):
+            unit.require_calls(len(calls) == len(unit.zeros), len(calls))
+        return outputs.reshape(-1), inputs
 
     def _can_vectorise(self, x: Tensor) -> bool:
         # vmap gives the padding token of an embedding a gradient, autograd does not
-        if any(getattr(m, "padding_idx", None) is not None for m in self.model.modules()):
-            return False
+        own = {id(p) for p in self.parameters}
+        for module in self.model.modules():
+            if getattr(module, "padding_idx", None) is not None and id(module.weight) in own:
+                return False
+        self.is_vectorised = True
         try:
             with torch.no_grad():
                 expected = self.model(x)
             with plain_operations():
-                found, own = self._forward(x)
-                _gradients(found[:, 0].sum(), own, False)
+                found, _, leaves = self._forward(x)
+                _gradients(found[:, 0].sum(), leaves, False)
         except (RuntimeError, NotImplementedError, TypeError, ValueError):
             return False
         with torch.no_grad():
@@ -85,15 +133,10 @@ class ExampleGradients:
             limit = torch.finfo(found.dtype).eps ** 0.5 * found.abs().max()
             return bool(difference <= limit)
 
-    def _forward(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """The outputs, and the parameters of each example, on which they depend."""
-        own = [p.detach().expand(len(x), *p.shape).requires_grad_() for p in self.parameters]
 
-        def outputs_of_one(parameters: list[Tensor], row: Tensor) -> Tensor:
-            named = dict(zip(self.names, parameters, strict=True))
-            return functional_call(self.model, named, (row.unsqueeze(0),)).reshape(-1)
-
-        return vmap(outputs_of_one)(own, x), own
+def _copies(one: Tensor, n: int) -> Tensor:
+    """The same numbers for n examples, in one memory, to differentiate by."""
+    return one.expand(n, *one.shape).requires_grad_()
 
 
 def _gradients(
@@ -206,11 +249,11 @@ class Linearised:
             return self._second_pass(examples, rows, directions)
         shape, device = (rows.stop - rows.start, self.n_outputs), examples.device
         found = [torch.zeros(shape, dtype=self.dtype, device=device) for _ in directions]
-        for o, some, gradients in self._gradients(examples, rows, range(self.n_outputs)):
+        for piece in self._gradients(examples, rows, range(self.n_outputs)):
             for target, v in zip(found, directions, strict=True):
-                for gradient, part in zip(gradients, v, strict=True):
+                for gradient, part in zip(piece.gradients.values(), v, strict=True):
                     flat = gradient.reshape(len(gradient), -1)
-                    target[some, o] += flat.to(self.dtype) @ part.reshape(-1)
+                    target[piece.rows, piece.output] += flat.to(self.dtype) @ part.reshape(-1)
         return found
 
     def _second_pass(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from momentron.errors import InputError
-from momentron.ntk.gradient_factors import FORMS, Factor, FormCost, written_cost
 from momentron.ntk.model_structure import ModelStructure, Unit
 
 _UNITS = {"TB": 10**12, "GB": 10**9, "MB": 10**6, "KB": 10**3}
@@ -31,10 +30,12 @@ def format_memory(n_bytes: float) -> str:
 SHARE = 0.85  # of the limit is planned; allocators and matrix products keep the rest
 STEP_LIMIT = 512  # examples that go through the model at once, at most
 SCRATCH = (2**18, 2**24)  # the least and the most bytes of one scratch array
-CALL_COST = 2e8  # flops that take as long as starting one pass through the model
-VMAP_COST = 5e8  # the same for a pass by vmap
-HOOKED = 1.5  # a pass that reads every unit's input and derivative, relative to a bare one
-FIRST_TOUCH = 64.0  # flops that take as long as the first use of an entry of fresh memory
+# flops of a matrix product that take as long as
+PASS_COST = 5e8  # starting a pass through the model
+BLOCK_COST = 2e7  # starting the products of two blocks
+ELEMENTWISE = 16.0  # one operation with an entry
+OFTEN_READ = 8.0  # a pass, for each entry of a parameter of which nothing else is known
+FIRST_TOUCH = 64.0  # the first use of an entry of fresh memory
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,31 @@ class KernelShape:
         return self.n1 * self.n2 / (2 if self.symmetric else 1)
 
 
+class Cost(NamedTuple):
+    """Memory and work of derivatives, for one example."""
+
+    stored: int  # entries kept
+    passing: int  # entries held only while the batch of the example is being filled in
+    build: float  # flops to make what is kept, besides the passes through the model
+    pair: float  # flops of the inner products with another example, all outputs
+
+    @classmethod
+    def factored(cls, unit: Unit, outputs: int, across: bool) -> Cost:
+        """Of u and δ; `across`: all outputs are paired."""
+        P, pairs = unit.positions, outputs**2 if across else 1
+        stored = P * (unit.fan_in + outputs * unit.channels)
+        deltas = 2.0 * unit.channels * (pairs if across else outputs)
+        pair = P * P * (2.0 * unit.fan_in + deltas + ELEMENTWISE * pairs)
+        return cls(stored, P * (unit.fan_in + unit.channels), ELEMENTWISE * stored, pair)
+
+    @classmethod
+    def written(cls, entries: int, flops: float, outputs: int, across: bool) -> Cost:
+        """Of gradients that are written out, each with some flops."""
+        pair = 2.0 * outputs * entries * (outputs if across else 1)
+        build = outputs * (flops + ELEMENTWISE * entries)
+        return cls(outputs * entries, 3 * entries, build, pair)
+
+
 class Plan(NamedTuple):
     """Blocks of the work.
 
@@ -67,8 +93,8 @@ class Plan(NamedTuple):
     structure: ModelStructure
     shape: KernelShape
     itemsize: int  # bytes of an entry of the derivatives
-    forms: tuple[type[Factor], ...]  # one per unit
-    total: FormCost  # of all units and other parameters
+    factored: tuple[bool, ...]  # whether u and δ of a unit are kept, or its gradients
+    total: Cost
     scratch: int  # entries of one scratch array
     outputs: int  # differentiated at a time
     columns: int = 1
@@ -98,33 +124,24 @@ class Plan(NamedTuple):
     def cost(self) -> float:
         """Flops of all passes and products, and of the first use of memory, by estimate."""
         shape, structure, columns, step = self.shape, self.structure, self.columns, self.step
-        passes = self.chunks + structure.n_outputs
-        through = 0.0  # the model, for one example: once for units, once for the others
-        if structure.units:
-            through += passes * (HOOKED * structure.flops + CALL_COST / step)
-        if structure.unstructured:
-            if not structure.units and columns <= step:
-                passes = 1 + structure.n_outputs
-            through += passes * (structure.flops + VMAP_COST / step)
-            through += structure.n_outputs * structure.unstructured_flops
+        forward = 1 if columns <= step else self.chunks
+        flops = sum(unit.flops for unit in structure.units)
+        flops += OFTEN_READ * sum(structure.entries.values())
+        through = (forward + structure.n_outputs) * (flops + PASS_COST / step)
         runs = -(-shape.n2 // columns) if columns else 1
-        made = shape.n1 * self.partners * ((runs - 1) / 2 if shape.symmetric else runs) + shape.n2
+        passing = float(self.partners * runs)
+        if shape.symmetric:  # a block meets its own examples, and half of the others
+            passing = self.partners * (runs + 1) / 2 - 1
+        made = shape.n1 * passing + shape.n2
         cost = made * (through + self.chunks * self.total.build)
         cost += FIRST_TOUCH * (columns + step) * self.total.stored
-        return cost + shape.pairs * self.chunks * self.partners * self.total.pair
+        return cost + self.chunks * self.partners * (BLOCK_COST + shape.pairs * self.total.pair)
 
 
-def make_plan(
-    structures: Sequence[ModelStructure], shape: KernelShape, itemsize: int, max_bytes: int
-) -> Plan:
-    """The cheapest plan that fits, for any of these views of one model.
-
-    The least that can be done at a time is one pair and one output.
-    """
+def make_plan(structure: ModelStructure, shape: KernelShape, itemsize: int, max_bytes: int) -> Plan:
+    """The cheapest plan that fits; the least that can be done is one pair and one output."""
     budget = int(SHARE * max_bytes)
-    plans = [
-        plan for structure in structures for plan in _candidates(structure, shape, itemsize, budget)
-    ]
+    plans = list(_candidates(structure, shape, itemsize, budget))
     fitting = [plan for plan in plans if plan.n_bytes <= budget]
     if not fitting:
         least = min(plan.n_bytes for plan in plans)
@@ -139,25 +156,34 @@ def _candidates(
     structure: ModelStructure, shape: KernelShape, itemsize: int, budget: int
 ) -> Iterator[Plan]:
     """Outputs and examples of X2 by halves; of X1, as many as fit, and at least one."""
-    n1, units = shape.n1, structure.units
     usual = min(max(budget // 32, SCRATCH[0]), SCRATCH[1]) // itemsize
-    # patches are copied out of the input of one unit at a time
-    patches = max((u.groups * u.total_positions * u.fan_in for u in units), default=0)
+
+    def flops(cost: Cost) -> float:
+        return (shape.n1 + shape.n2) * cost.build + shape.pairs * cost.pair
+
     for outputs in _halves(structure.n_outputs):
-        forms = tuple(_cheapest_form(unit, shape, outputs) for unit in units)
-        costs = [form.cost(u, outputs, shape.across) for form, u in zip(forms, units, strict=True)]
-        costs.append(written_cost(sum(structure.unstructured.values()), outputs, shape.across))
-        total = FormCost(*map(sum, zip(*costs, strict=True)))
-        total = total._replace(passing=total.passing + patches)
+        rest = sum(structure.entries[name] for name in structure.unstructured)
+        factored, costs = [], [Cost.written(rest, OFTEN_READ * rest, outputs, shape.across)]
+        for unit in structure.units:
+            entries = sum(structure.entries[name] for name in unit.names)
+            kept = Cost.factored(unit, outputs, shape.across)
+            written = Cost.written(entries, unit.flops, outputs, shape.across)
+            factored.append(flops(kept) <= flops(written))
+            costs.append(kept if factored[-1] else written)
+        total = Cost(*map(sum, zip(*costs, strict=True)))
         squares = (
-            f.least_scratch * u.total_positions**2 for f, u in zip(forms, units, strict=True)
+            unit.positions**2
+            for unit, is_factored in zip(structure.units, factored, strict=True)
+            if is_factored
         )
         scratch = max([usual, *squares])
         for columns in _halves(shape.n2):
-            plan = Plan(structure, shape, itemsize, forms, total, scratch, outputs, columns)
+            plan = Plan(
+                structure, shape, itemsize, tuple(factored), total, scratch, outputs, columns
+            )
             each = plan._replace(step=2).n_bytes - plan.n_bytes
-            step = max(1, min(n1, STEP_LIMIT, 1 + (budget - plan.n_bytes) // max(each, 1)))
-            yield plan._replace(step=-(-n1 // -(-n1 // step)))  # equal parts
+            step = max(1, min(shape.n1, STEP_LIMIT, 1 + (budget - plan.n_bytes) // max(each, 1)))
+            yield plan._replace(step=-(-shape.n1 // -(-shape.n1 // step)))  # equal parts
 
 
 def _halves(n: int) -> Iterator[int]:
@@ -165,11 +191,3 @@ def _halves(n: int) -> Iterator[int]:
     while n > 1:
         n = -(-n // 2)
         yield n
-
-
-def _cheapest_form(unit: Unit, shape: KernelShape, outputs: int) -> type[Factor]:
-    def flops(form: type[Factor]) -> float:
-        cost = form.cost(unit, outputs, shape.across)
-        return (shape.n1 + shape.n2) * cost.build + shape.pairs * cost.pair
-
-    return min((form for form in FORMS if form.suits(unit)), key=flops)

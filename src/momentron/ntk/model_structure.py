@@ -1,9 +1,9 @@
-"""What a model is made of: structured units, and all other parameters.
+"""What a model is made of: units, whose gradients are products, and all other parameters.
 
-A few examples are sent through the model with hooks on every module that has a rule. A module's
-parameters are a structured *unit* only where the autograd graph shows that they are used by calls
-of that module and by nothing else. All others (raw parameters, modules without a rule, weights tied
-across kinds, layers that see the batch on another axis) are differentiated example by example.
+An example is sent through the model with hooks on every layer that has a rule. A layer's parameters
+are a *unit* only where the autograd graph shows that they are used by calls of that layer and by
+nothing else. The gradients of all others (raw parameters, layers without a rule, weights tied
+across kinds) are written out.
 
 Models that are random, or mix examples, have no tangent kernel as they are, and are refused.
 """
@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
+from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.instancenorm import _InstanceNorm
@@ -29,151 +31,123 @@ from momentron.errors import InputError
 from momentron.ntk.layer_rules import Rule, rule_for
 from momentron.ntk.selection import chosen_parameters
 
-ELEMENTWISE = 16.0  # flops of a matrix product that take as long as one pass over an entry
-OFTEN_READ = 8.0  # flops of a pass for each entry of a parameter of which nothing else is known
-
 
 class Unit(NamedTuple):
-    """Trained parameters of a structured module, or of several that share them.
+    """Trained parameters of a layer with a rule, or of several layers that share them.
 
-    `positions` has P of each call in one forward pass: gradients add over calls as they do over
-    positions.
+    Gradients add over the calls in one forward pass as they do over positions.
     """
 
     rule: Rule
     modules: list[nn.Module]
-    weight: nn.Parameter | None  # None where it is not trained, as is the bias
-    bias: nn.Parameter | None
-    groups: int = 0  # g, C and F, in which the bias counts as the weight of an input that is 1
-    channels: int = 0
-    fan_in: int = 0
-    positions: tuple[int, ...] = ()
-
-    @property
-    def trained(self) -> list[nn.Parameter]:
-        return [p for p in (self.weight, self.bias) if p is not None]
-
-    @property
-    def total_positions(self) -> int:
-        return sum(self.positions)
+    names: list[str]  # of the parameters
+    has_weight: bool  # that is trained
+    has_bias: bool
+    zeros: tuple[Tensor, ...] = ()  # one per call, of the shape of its output
+    positions: int = 0  # P, of all calls
+    channels: int = 0  # C
+    fan_in: int = 0  # F, in which the bias counts as the weight of an input that is 1
 
     @property
     def flops(self) -> float:
         """Flops of one example in one pass."""
-        return 2.0 * self.groups * self.channels * self.fan_in * self.total_positions
+        return 2.0 * self.channels * self.fan_in * self.positions
+
+    def features(self, calls: Sequence[Tensor]) -> Tensor:
+        """u of n examples, of shape (n, P, F), from the inputs of all calls."""
+        parts = [self.rule.features(self.modules[0], x) for x in calls]
+        u = torch.cat(parts, 1) if len(parts) > 1 else parts[0]
+        u = u if self.has_weight else u[:, :, :0]
+        return functional.pad(u, (0, 1), value=1.0) if self.has_bias else u
+
+    def deltas(self, calls: Sequence[Tensor]) -> Tensor:
+        """δ of n examples, of shape (n, P, C), from the gradients by the outputs of all calls."""
+        parts = [self.rule.deltas(self.modules[0], gradient) for gradient in calls]
+        return torch.cat(parts, 1) if len(parts) > 1 else parts[0]
+
+    def require_calls(self, as_usual: bool, count: int) -> None:
+        """Refuse a model that calls these layers more or less often than for the first example."""
+        if not as_usual:
+            raise InputError(
+                f"a {type(self.modules[0]).__name__} layer is called {count} times for some "
+                f"examples and {len(self.zeros)} times for the first; the kernel needs a model "
+                "that runs the same layers for every example"
+            )
 
 
 @dataclass(frozen=True)
 class ModelStructure:
-    """Units, the numbers of entries of all parameters, and what a plan has to know.
-
-    Numbers of bytes and of flops are for one example. `unstructured_flops` are those of the
-    gradients of unstructured parameters for one output, besides the pass.
-    """
+    """Units, and what a plan has to know of a model."""
 
     units: tuple[Unit, ...]
-    unstructured: Mapping[str, int]  # trained parameters that no unit covers
-    covered: Mapping[str, int]
+    entries: Mapping[str, int]  # of each trained parameter on which the outputs depend
     n_outputs: int
-    graph_bytes: int  # that autograd holds between the passes, and works with in them
-    flops: float  # of one pass through the model, forwards or backwards
-    unstructured_flops: float
+    graph_bytes: int  # that autograd holds between the passes of one example, and works with
 
-    def without_units(self) -> ModelStructure:
-        """The same parameters, none of them as a unit: one pass where it took two."""
-        gradients = sum(unit.flops for unit in self.units)
-        unstructured = {**self.unstructured, **self.covered}
-        flops = self.unstructured_flops + gradients + ELEMENTWISE * sum(self.covered.values())
-        return replace(
-            self, units=(), unstructured=unstructured, covered={}, unstructured_flops=flops
-        )
+    @property
+    def unstructured(self) -> list[str]:
+        """The parameters that no unit covers."""
+        covered = {name for unit in self.units for name in unit.names}
+        return [name for name in self.entries if name not in covered]
 
 
 class _Call(NamedTuple):
-    module: nn.Module
-    y: Tensor
-    is_batch_first: bool  # in input and output
-
-
-class _Trial(NamedTuple):
-    """One forward pass: outputs, the calls of each unit, the bytes that autograd keeps."""
-
     x: Tensor
-    outputs: Tensor
-    calls: list[list[_Call]]
-    saved: int
+    y: Tensor
 
 
 def examine(
     model: nn.Module, x: Tensor, chosen: Mapping[str, nn.Parameter] | None = None
 ) -> ModelStructure:
-    """Find the units of a model from four rows of its input.
+    """Find the units of a model from two rows of its input.
 
     The derivatives are by the chosen parameters, by default all that are trained. Refused are
     models that are random, mix examples, train nothing, or return no tensor of outputs.
     """
     require_eval(model)
     named = chosen_parameters(model) if chosen is None else chosen
-    candidates = _candidates(model, {id(p) for p in named.values()})
-    pair = _trial(model, x[:2], candidates)
-    triple = _trial(model, x[[0, 2, 3]], candidates)
-    require_repeatable(pair.outputs[0], triple.outputs[0])
-    uses, reached = _walk(triple.outputs)
-    layers = [call.y for calls in triple.calls for call in calls]
-    gradients = output_gradients(triple.outputs[0].sum(), [*layers, triple.x], keep=False)
-    require_independent(gradients.pop())
-    leaking = {
-        id(y) for y, g in zip(layers, gradients, strict=True) if g is not None and g[1:].any()
-    }
-    units: list[Unit] = []
-    covered: set[int] = set()
-    for unit, before, calls in zip(candidates, pair.calls, triple.calls, strict=True):
-        if not all(call.is_batch_first for call in (*before, *calls)):
-            continue
-        used = [call for call in calls if call.y.grad_fn in reached]
-        sizes = [unit.rule.sizes(call.module, call.y) for call in calls]
-        if (
-            sizes == [unit.rule.sizes(call.module, call.y) for call in before]
-            and not any(id(call.y) in leaking for call in used)
-            and all(uses[id(p)] == len(used) for p in unit.trained)
-        ):
-            covered.update(id(p) for p in unit.trained)
-            if used:  # else the outputs do not depend on it
-                size, positions = sizes[0], tuple(each.positions for each in sizes)
-                fan_in = (size.fan_in if unit.weight is not None else 0) + (unit.bias is not None)
-                units.append(Unit(*unit[:4], size.groups, size.channels, fan_in, positions))
+    candidates = _candidates(model, named)
+    x = x.detach().requires_grad_(x.is_floating_point())
+    pair = x[:2]
+    both = flat_outputs(model(pair.clone()), len(pair))  # whose first layer may work in place
+    outputs, calls, saved = _trial(model, x[:1], candidates)
+    require_repeatable(both[0], outputs[0])
+    uses, reached = _walk(outputs)
+    require_independent(both[0], pair)
+    units = []
+    for unit, made in zip(candidates, calls, strict=True):
+        used = sum(call.y.grad_fn in reached for call in made)
+        if used and all(uses[id(named[name])] == used for name in unit.names):
+            zeros = tuple(call.y.new_zeros(()).expand(call.y.shape) for call in made)
+            _, positions, channels = unit.deltas([zero.unsqueeze(0) for zero in zeros]).shape
+            fan_in = unit.features([call.x for call in made]).shape[2]
+            units.append(
+                unit._replace(zeros=zeros, positions=positions, channels=channels, fan_in=fan_in)
+            )
     entries = {name: p.numel() for name, p in named.items() if uses[id(p)]}
-    unstructured = {name: n for name, n in entries.items() if id(named[name]) not in covered}
-    unstructured_flops = OFTEN_READ * sum(unstructured.values())
-    return ModelStructure(
-        tuple(units),
-        unstructured,
-        {name: n for name, n in entries.items() if name not in unstructured},
-        triple.outputs.shape[1],
-        # that of the third example, and the derivatives by all layers
-        max(0, triple.saved - pair.saved) + sum(y.nbytes // len(triple.x) for y in layers),
-        sum(unit.flops for unit in units) + unstructured_flops,
-        unstructured_flops,
-    )
+    layers = sum(call.y.nbytes for made in calls for call in made)  # and their derivatives
+    return ModelStructure(tuple(units), entries, outputs.shape[1], saved + layers)
 
 
-def _candidates(model: nn.Module, trained: set[int]) -> list[Unit]:
-    """Modules with a rule and something to train; those that share all of it are one unit."""
+def _candidates(model: nn.Module, named: Mapping[str, nn.Parameter]) -> list[Unit]:
+    """Layers with a rule and something to train; those that share all of it are one unit."""
     units: dict[Any, Unit] = {}
     for module in model.modules():
         rule = rule_for(module)
         if rule is None:
             continue
-        weight, bias = (module._parameters.get(name) for name in ("weight", "bias"))
-        key = (rule, getattr(module, "groups", None), id(weight), id(bias))
+        both = [module._parameters.get(name) for name in ("weight", "bias")]
+        key = (rule, *map(id, both))
         if key not in units:
-            weight, bias = (p if id(p) in trained else None for p in (weight, bias))
-            units[key] = Unit(rule, [], weight, bias)
+            has_weight, has_bias = (any(p is q for q in named.values()) for p in both)
+            names = [name for name, p in named.items() if any(p is each for each in both)]
+            units[key] = Unit(rule, [], names, has_weight, has_bias)
         units[key].modules.append(module)
-    return [unit for unit in units.values() if unit.trained]
+    return [unit for unit in units.values() if unit.names]
 
 
-def _trial(model: nn.Module, x: Tensor, units: list[Unit]) -> _Trial:
+def _trial(model: nn.Module, x: Tensor, units: list[Unit]) -> tuple[Tensor, list[list[_Call]], int]:
+    """One forward pass: outputs, the calls of each unit, the bytes that autograd keeps."""
     calls: list[list[_Call]] = [[] for _ in units]
     place = {id(module): i for i, unit in enumerate(units) for module in unit.modules}
     kept: dict[int, int] = {}
@@ -183,18 +157,17 @@ def _trial(model: nn.Module, x: Tensor, units: list[Unit]) -> _Trial:
         kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    def on_call(module: nn.Module, x: Any, y: Tensor) -> None:
-        is_batch_first = isinstance(x, Tensor) and x.ndim > 0 and len(x) == len(y) == n
-        calls[place[id(module)]].append(_Call(module, y, is_batch_first))
+    def on_call(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        made = calls[place[id(module)]]
+        made.append(_Call(x.detach().unsqueeze(0), y))
+        return y.clone()
 
-    n = len(x)
-    if x.is_floating_point():
-        x = x.detach().clone().requires_grad_()
     modules = [module for unit in units for module in unit.modules]
     with saved_tensors_hooks(pack, lambda tensor: tensor), hooked(modules, on_call):
-        # a copy, so that a first layer may work in place
-        outputs = flat_outputs(model(x.clone()), n)
-    return _Trial(x, outputs, calls, sum(kept.values()))
+        outputs = flat_outputs(model(x.clone()), len(x))
+    for tensor in chain(model.parameters(), model.buffers()):
+        kept.pop(tensor.untyped_storage().data_ptr(), None)
+    return outputs, calls, sum(kept.values())
 
 
 def _walk(outputs: Tensor) -> tuple[Counter[int], set[Any]]:
@@ -220,20 +193,19 @@ def _walk(outputs: Tensor) -> tuple[Counter[int], set[Any]]:
     return uses, seen
 
 
-OnCall = Callable[[nn.Module, Any, Tensor], None]
+OnCall = Callable[[nn.Module, Any, Tensor], Tensor]
 
 
 @contextmanager
 def hooked(modules: Iterable[nn.Module], on_call: OnCall) -> Iterator[None]:
-    """Call `on_call(module, input, output)` at each call of these modules.
+    """Replace the output of each call of these modules by `on_call(module, input, output)`.
 
-    What follows reads a copy of the output, since it may write to it in place: gradients can be
-    asked for with respect to the output itself. The hooks are gone at the end, whatever happens.
+    That is a new tensor: what follows may write to it in place. The hooks are gone at the end,
+    whatever happens.
     """
 
     def hook(module: nn.Module, args: Any, kwargs: Any, y: Any) -> Any:
-        on_call(module, args[0] if args else next(iter(kwargs.values()), None), y)
-        return y.clone()
+        return on_call(module, args[0] if args else next(iter(kwargs.values()), None), y)
 
     with ExitStack() as handles:
         for module in modules:
@@ -241,17 +213,6 @@ def hooked(modules: Iterable[nn.Module], on_call: OnCall) -> Iterator[None]:
             handle = module.register_forward_hook(hook, prepend=True, with_kwargs=True)
             handles.enter_context(handle)
         yield
-
-
-def output_gradients(output: Tensor, layers: Sequence[Tensor], keep: bool) -> list[Tensor | None]:
-    """The derivatives of an output by the outputs of some layers; None where there is none.
-
-    Gradients of weights, which nobody asks for here, are not computed.
-    """
-    used = [y for y in layers if y.requires_grad]
-    found = torch.autograd.grad(output, used, retain_graph=keep, allow_unused=True) if used else ()
-    by_layer = {id(y): gradient for y, gradient in zip(used, found, strict=True)}
-    return [by_layer.get(id(y)) for y in layers]
 
 
 _EVALUATE = "call model.eval() first"
@@ -332,11 +293,11 @@ def require_repeatable(first: Tensor, second: Tensor) -> None:
         )
 
 
-def require_independent(gradient: Tensor | None) -> None:
-    """Refuse a model in which the first example's outputs depend on the other examples.
-
-    The gradient is of these outputs with respect to all examples, where they have one.
-    """
+def require_independent(first: Tensor, x: Tensor) -> None:
+    """Refuse a model in which the first example's outputs depend on other rows of x, if real."""
+    if not x.requires_grad:
+        return
+    (gradient,) = torch.autograd.grad(first.sum(), x, allow_unused=True)
     if gradient is not None and bool(gradient[1:].any()):
         raise InputError(
             "the outputs of one example depend on the other examples of its batch; "

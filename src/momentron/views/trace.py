@@ -41,6 +41,9 @@ class Table(Generic[R]):
     def __iter__(self) -> Iterator[R]:
         return iter(self._rows)
 
+    def __contains__(self, key: object) -> bool:
+        return key in self.columns if isinstance(key, str) else key in self._rows
+
     @overload
     def __getitem__(self, key: str) -> np.ndarray: ...
 
