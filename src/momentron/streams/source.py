@@ -16,7 +16,7 @@ from momentron.arithmetic.clock import require_time
 from momentron.data.exactness.conversion import as_exact
 from momentron.data.exactness.tensors import as_host, host_itemsize, is_dense, is_tensor
 from momentron.data.files.columns import as_labels, position
-from momentron.data.files.svmlight import parse_svmlight
+from momentron.data.files.formats import parse_svmlight
 from momentron.data.files.table import naming, require_file
 from momentron.data.safefiles import open_regular, reason
 from momentron.errors import InputError

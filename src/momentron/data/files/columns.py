@@ -51,17 +51,18 @@ class FileColumns:
         for place in places:
             if self.names[place] not in known:
                 self._require_numbers(place, options.dummies)
+        counts = [weight] if failures is None else [weight, failures, self.target]
+        for count in counts:
+            if count is not None:
+                self._require_numbers(count, is_feature=False)
         label = self.target if options.fitted is None else None  # else it may be missing
         taken = list(self.notes)
         used = [place for place in (label, *places, weight, failures) if place is not None]
         kept = self.complete_rows(used, options, taken)
-        columns, row_names = self.columns, None
-        if self.row_names is not None:
-            row_names = columns[self.row_names].tolist()
-        if kept is not None:
-            columns = [column[kept] for column in columns]
-            left = np.flatnonzero(kept).tolist()
-            row_names = [str(i) if row_names is None else row_names[i] for i in left]
+        columns = self.columns if kept is None else [column[kept] for column in self.columns]
+        row_names = None if self.row_names is None else columns[self.row_names].tolist()
+        if kept is not None and row_names is None:
+            row_names = [str(i) for i in np.flatnonzero(kept)]
         names, features, levels = [], [], dict[str, list[str]]()
         for place in places:
             name, column = self.names[place], columns[place]
@@ -80,10 +81,11 @@ class FileColumns:
         if self.target is not None:
             target = self.names[self.target]
             taken.insert(0, f"target column: {target} ({self.why})")
+            y = columns[self.target]
             if failures is None:
-                y = _labels(columns[self.target])
+                y = _labels(y)
             else:
-                y = np.column_stack([self._numbers(columns, p) for p in (self.target, failures)])
+                y = np.column_stack([y, columns[failures]]).astype(np.float64)
                 taken.append(f"grouped: successes {target}, failures {self.names[failures]}")
         if weight is not None:
             taken.append(f"weights {self.names[weight]}")
@@ -94,7 +96,7 @@ class FileColumns:
             y,
             names if self.is_named or levels else None,
             row_names,
-            None if weight is None else self._numbers(columns, weight),
+            None if weight is None else columns[weight].astype(np.float64),
             taken,
             FeatureColumns(
                 sources if has_own_names else None, target if self.is_named else None, levels
@@ -173,36 +175,31 @@ class FileColumns:
                 "with --columns"
             )
 
-    def _require_numbers(self, place: int, may_be_text: bool) -> None:
-        """Refuse a feature column of text, unless it is to become dummies."""
+    def _require_numbers(
+        self, place: int, may_be_text: bool = False, *, is_feature: bool = True
+    ) -> None:
+        """Refuse a column of text, unless it is a feature that is to become dummies."""
         name, column = self.names[place], self.columns[place]
         if column.dtype != object:
             return
         n_present = int(np.count_nonzero(~_is_missing(column)))
         words = [i for i, c in enumerate(column) if c is not None and not is_number(str(c))]
-        if may_be_text and len(words) == n_present:
+        is_category = is_feature and len(words) == n_present
+        if may_be_text and is_category:
             return
         cell = str(column[words[0]])
-        remedy = f"--na {short(cell)} if it stands for a missing value"
-        if len(words) == n_present:
-            remedy = f"--dummies for categories, {remedy}"
+        remedies = [f"--na {short(cell)} if it stands for a missing value"]
+        if is_category:
+            remedies.insert(0, "--dummies for categories")
         elif COMMA_NUMBER.fullmatch(cell):
-            remedy = "--decimal , for decimal commas"
+            remedies = ["--decimal , for decimal commas"]
+        if is_feature:
+            remedies.append(f"or --drop {one_line(name, 40)}")
         raise InputError(
             f"{self.place_word} {self.rows[words[0]]}, column {short(name)} (position "
             f"{place}): {one_line(repr(cell), 40)} is not a number, like {len(words)} of the "
-            f"{counted(n_present, 'cell')} of this column; {remedy}, or --drop {one_line(name, 40)}"
+            f"{counted(n_present, 'cell')} of this column; {', '.join(remedies)}"
         )
-
-    def _numbers(self, columns: list[Column], place: int) -> NDArray[np.float64]:
-        """A column of counts or weights."""
-        if columns[place].dtype == object:
-            cell = next(cell for cell in columns[place] if not is_number(str(cell)))
-            name = short(self.names[place])
-            raise InputError(
-                f"column {name} must have numbers; {one_line(repr(cell), 40)} is not one"
-            )
-        return columns[place].astype(np.float64)
 
 
 def _is_missing(column: Column) -> NDArray[np.bool_]:
