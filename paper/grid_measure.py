@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -224,10 +225,8 @@ def measure_curve(descent: Descent, sample: Sample, course: Course, report: Repo
         last[:] = classes[scores.argmax(axis=1)] != sample.y_test
         return {"test_error": float(last.mean())}
 
-    def pose() -> Problem:
-        choice = KernelChoice("precomputed")
-        return Problem.from_data(look.kernel, sample.y, fit_intercept=False, kernel=choice)
-
+    choice = KernelChoice("precomputed")
+    pose = partial(Problem.from_data, look.kernel, sample.y, fit_intercept=False, kernel=choice)
     marks = log_spaced(course.iterations, course.per_decade)
     tell = part_of(report, 0.9, 1.0)
     curve = record(

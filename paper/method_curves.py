@@ -50,14 +50,7 @@ def record(
     limit, budget = TimeLimit(), Budget(0.0, iterations)
     problem = pose()
     problem.certify = claim_nothing  # type: ignore[method-assign]
-    outcome = solve(
-        problem,
-        watched,
-        budget,
-        random_state=random_state,
-        callback=keep,
-        limit=limit,
-    )
+    outcome = solve(problem, watched, budget, random_state=random_state, callback=keep, limit=limit)
     require_end(outcome.status)
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     if not columns["evaluations"].any():  # there is no kernel

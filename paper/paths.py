@@ -15,6 +15,7 @@ from momentron.solvers.problem import Problem
 from momentron.solvers.solver import Candidates
 from momentron.verify import verify
 from momentron.views.display.style import BLUE, INK, VERMILLION, colour_of, saved_figure
+from momentron.views.progress import part_of
 from paper.data import (
     TRAIN,
     VALIDATION,
@@ -59,9 +60,7 @@ def momentum_path(
         path.append(proposal.primals[0].w.copy())
         return {}
 
-    def pose() -> Problem:
-        return Problem.from_data(X, y, fit_intercept=False)
-
+    pose = partial(Problem.from_data, X, y, fit_intercept=False)
     columns = record(pose, Momentum(), marks[-1], report, extras=keep, marks=marks)
     return columns["iteration"], np.array(path)
 
@@ -95,14 +94,7 @@ def ridge_path(X: Any, y: np.ndarray, grid: np.ndarray) -> tuple[np.ndarray, flo
 
     path, w, slopes = [], problem.zeros(), []
     for lam in grid:
-        found = minimize(
-            objective,
-            w,
-            (float(lam),),
-            method="L-BFGS-B",
-            jac=True,
-            options=RIDGE,
-        )
+        found = minimize(objective, w, (float(lam),), method="L-BFGS-B", jac=True, options=RIDGE)
         w = found.x
         path.append(w.copy())
         slopes.append(np.linalg.norm(found.jac) / (lam * np.linalg.norm(w)))
@@ -272,7 +264,7 @@ def measure_split(pool: Pool, seed: int, grid: Grid, report: Report) -> Measured
     )
     kind, verified = str(verdict.kind), bool(verify(verdict.to_json(), X, y))
     report(0.3)
-    t, path = momentum_path(X, y, grid.marks, lambda share: report(0.3 + 0.4 * share))
+    t, path = momentum_path(X, y, grid.marks, part_of(report, 0.3, 0.7))
     soft = soft_path(X, y, grid.C)
     report(0.85)
     own, slope = ridge_path(X, y, grid.ridge)

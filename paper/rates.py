@@ -11,6 +11,7 @@ import numpy as np
 from momentron.solvers import Adaptive, Momentum, Solver
 from momentron.solvers.schedules import sampling_step, sampling_steps
 from momentron.views.display.style import BLUE, GREEN, INK, VERMILLION, saved_figure
+from momentron.views.progress import part_of
 from paper.data import FEATURES, SUPPORT, Drawn, Placed, Rows, Source, mnist_pair
 from paper.judge import (
     NEAR,
@@ -89,10 +90,7 @@ def measure_distances(source: Source, method: Method, scale: Scale, report: Repo
     scaled, widths = [], []
     for seed in range(scale.seeds):
         drawn = source.draw(seed)
-
-        def tell(share: float, done: int = seed) -> None:
-            report((done + share) / scale.seeds)
-
+        tell = part_of(report, seed / scale.seeds, (seed + 1) / scale.seeds)
         t, margins = measure_margins(drawn, method, scale, seed, tell)
         columns["iteration"] = t
         columns[seed_column(seed)] = (drawn.best - margins) / drawn.best
@@ -114,12 +112,9 @@ def measure_margins(
             drawn.problem, solver, scale.iterations, report, marks=marks, random_state=seed
         )
         return columns["iteration"], columns["margin"]
-    ends, done = [], 0
+    ends, done, total = [], 0, sum(scale.horizons)
     for length in scale.horizons:
-
-        def tell(share: float, before: int = done, length: int = length) -> None:
-            report((before + share * length) / sum(scale.horizons))
-
+        tell = part_of(report, done / total, (done + length) / total)
         theta = sampling_step(math.log(drawn.y.size), length)
         solver = Adaptive(momentum=0.0, step=theta)
         columns = record(drawn.problem, solver, length, tell, marks=[length], random_state=seed)

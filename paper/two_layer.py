@@ -225,10 +225,7 @@ def measure_curve(
     )
     kernel = KernelChoice(network, cache_size=CACHE_SIZE)
     test = TestRows(network, sample)
-
-    def pose() -> Problem:
-        return Problem.from_data(sample.X, sample.y, fit_intercept=False, kernel=kernel)
-
+    pose = partial(Problem.from_data, sample.X, sample.y, fit_intercept=False, kernel=kernel)
     return Measured(
         record(
             pose,
