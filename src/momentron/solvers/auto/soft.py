@@ -22,7 +22,7 @@ from momentron.solvers.auto.deadline import seconds_of
 from momentron.solvers.auto.exchange import exchange, gathered
 from momentron.solvers.auto.forms import UNBOUNDED, Form, Loss
 from momentron.solvers.auto.hard import first_working_set
-from momentron.solvers.auto.interior import InteriorPoint, interior_point
+from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.kernel_form import KernelForm
 from momentron.solvers.auto.newton import (
     PATH_GROWTH,
@@ -52,7 +52,6 @@ SAMPLE_STEPS, SAMPLE_SLACK = 6, 0.1  # of the first classifier, from a sample of
 ROOM = 1.5  # rows of a working set, as a multiple of those below the margin
 AHEAD = 0.02  # the gap to which a set that leaves rows out is solved, as a share of that of all
 NEAR = 1e-4  # how near to the margin a row's weight is taken from a start, not from its side
-CLEAR = 1e-3  # a weight below this share of its slack, in units of ‖a‖², is zero; at C the same
 # The mean C‖a‖² up to which the squared hinge and the plain one are solved by rough directions, and
 # the tolerance from which they are: Newton's last steps should be long for more digits.
 EASY, MANY_DIGITS = (30.0, 3.0), 1e-4
@@ -158,15 +157,17 @@ class SoftSearch(Search):
         """The working set, and a pass over all the rows."""
         form = self.sets.open_all() if self.has_all else self.sets.open(self.W)
         few = self.settings.box_few if form.gram is None else self.settings.box_few_values
-        is_boxed = self.loss.is_boxed
-        if is_boxed and not self.is_known and form.m <= few:
+        is_boxed, has_many_intercepts = self.loss.is_boxed, self.sets.n_intercepts > 1
+        # rows that are free may not hold all of several intercepts: Newton's method goes astray
+        if is_boxed and has_many_intercepts and not self.is_known and form.m <= few:
             self._solve_inside(form)
         else:
             alpha, is_closed = self._multiply(form, tells=self.has_all)
             if not self.has_all:
                 self._take(form, alpha)
-            is_left = is_boxed and not is_closed and not self._has_exchanged(form, alpha)
-            if is_left and not self.deadline.has_passed():
+            if is_boxed and (not is_closed or form.step_flops < CHEAP):  # to the last digits
+                is_closed |= self._has_exchanged(form, alpha)
+            if is_boxed and not (is_closed or self.deadline.has_passed()):
                 self._solve_inside(form)
         self.is_rough = False
 
@@ -277,31 +278,9 @@ class SoftSearch(Search):
         prices, goal = self.problem.prices[self.W], INTERIOR_GOAL * self.tol
         if form.step_flops < CHEAP:
             goal = min(goal, CHEAP_GOAL)
-        found = interior_point(form, goal, prices)
-        self._take(form, found.alpha)
-        cleared = self._cleared(form, found)
-        alpha = exchange(form, cleared, prices)
-        self._take(form, cleared if alpha is None else alpha)
-
-    def _cleared(self, form: Form, found: InteriorPoint) -> np.ndarray:
-        """α with zero and C where the other side of the condition is plainly the larger."""
-        alpha, prices = found.alpha, self.problem.prices[self.W]
-        # α in units of 1/‖a‖², or of C where that is far larger
-        unit = np.maximum(1.0 / np.maximum(form.squares, 1e-300), 1e-6 * prices)
-        with np.errstate(over="ignore"):  # a row of zeros has no unit of its own
-            above, below = alpha / (unit * found.s), (prices - alpha) / (unit * found.xi)
-        freedom = np.minimum(above, below)
-        is_free = freedom > CLEAR
-        nearest = np.where(above < below, 0.0, prices)
-        alpha = gathered(form, np.where(is_free, alpha, nearest), prices)
-        is_free = (alpha > 0.0) & (alpha < prices)
-        freedom = np.where(is_free, freedom, 0.0)
-        most = self.sets.width + self.sets.n_intercepts
-        if not self.sets.is_kernel and np.count_nonzero(is_free) > most:
-            # more rows than that determine nothing more
-            is_kept = freedom >= np.partition(freedom, -most)[-most]
-            alpha = np.where(is_free & ~is_kept, nearest, alpha)
-        return alpha
+        alpha = interior_point(form, goal, prices).alpha
+        self._take(form, alpha)
+        self._has_exchanged(form, _sided(form.p, alpha, prices))
 
     # --- proposals -----------------------------------------------------------------------------
 
