@@ -41,59 +41,50 @@ ENTRIES = (5e8, 2e9)  # of sparse and of dense rows, that are multiplied in a se
 
 
 class BorderedRows(SignedRows):
-    """Rows with the intercepts' columns βY appended, β a typical row length.
+    """Rows with the intercepts' columns βY appended, β a typical row length; k columns in all.
 
-    A working set is copied, signed and bordered, which makes every product one BLAS call. Sparse
-    rows, and those of sets too large to copy, are read as they are; they are of two classes.
+    Sparse rows, and those of sets too large to copy, are read as they are; they are of two classes.
     """
 
-    def __init__(self, rows: SignedRows, Y: np.ndarray, beta: float, *, copy: bool) -> None:
+    def __init__(self, rows: SignedRows, Y: np.ndarray, beta: float) -> None:
         super().__init__(rows.X, rows.signs, rows.dual_set, rows.shares)
         self.Y, self.beta, self.k = Y, beta, rows.d + Y.shape[1]
-        self.matrix = self.take(slice(None)) if copy else None
+
+    def copied(self) -> "BorderedRows":
+        """The same as a matrix, signed and bordered, which makes every product one BLAS call."""
+        X = np.column_stack([self.take(slice(None)), self.beta * self.Y])
+        rows = SignedRows(X, np.ones(self.m), self.dual_set, self.shares)
+        return BorderedRows(rows, self.Y[:, :0], self.beta)
 
     def products(self, w: np.ndarray) -> np.ndarray:
-        if self.matrix is not None:
-            return matvec(self.matrix, w)
         p = super().products(w[: self.d])
         return p + self.Y @ (self.beta * w[self.d :]) if self.Y.shape[1] else p
 
     def combine(self, v: np.ndarray) -> np.ndarray:
-        if self.matrix is not None:
-            return rmatvec(self.matrix, v)
         g = super().combine(v)
         return np.append(g, self.beta * (v @ self.Y)) if self.Y.shape[1] else g
-
-    def take(self, index: np.ndarray | slice) -> np.ndarray:
-        rows = super().take(index)
-        return np.column_stack([rows, self.beta * self.Y[index]]) if self.Y.shape[1] else rows
 
     def some(self, index: np.ndarray) -> "BorderedRows":
         """Some of the rows, as they are."""
         rows = SignedRows(self.X[index], self.signs[index], self.dual_set, self.shares_at(index))
-        return BorderedRows(rows, self.Y[index], self.beta, copy=False)
+        return BorderedRows(rows, self.Y[index], self.beta)
 
     def add_square(
         self, M: np.ndarray, index: np.ndarray, weights: float | np.ndarray, sign: float = 1.0
     ) -> np.ndarray:
         """M + sign · Σ w a aᵀ over some of the rows, in the lower half and if possible in place."""
-        roots = None if isinstance(weights, float) else np.sqrt(weights)[:, None]
-        if self.matrix is not None:
-            rows = self.matrix[index]
-            if roots is not None:
-                rows *= roots  # a copy already: memory new to the process takes as long as this
-            return _plus_square(M, sign, rows)
         size = max(1, BLOCK_ENTRIES // self.k)
         for start in range(0, index.size, size):
             require_time()
             part = slice(start, start + size)
-            M = self._add_block(M, index[part], None if roots is None else roots[part], sign)
+            roots = None if isinstance(weights, float) else np.sqrt(weights[part])[:, None]
+            M = self._add_block(M, index[part], roots, sign)
         return M
 
     def _add_block(
         self, M: np.ndarray, index: np.ndarray, roots: np.ndarray | None, sign: float
     ) -> np.ndarray:
-        """The same of rows that are not a copy: as they are, since the labels cancel (y² = 1)."""
+        """The same of some rows as they are, since the labels cancel (y² = 1)."""
         X: Any = self.X[index]
         # few entries compared with d
         is_thin = self.is_sparse and 100.0 * (X.nnz / index.size) ** 2 < self.d**2
@@ -101,14 +92,15 @@ class BorderedRows(SignedRows):
         if self.k > self.d:
             border = np.full((index.size, 1), self.beta)
             X = sp.hstack([X, border], format="csr") if is_thin else np.hstack([X, border])
+        if is_thin:
+            X = X if roots is None else sp.csr_array(X.multiply(roots))
+            for part in column_parts(self.k, self.k):
+                require_time()
+                M[:, part] += sign * (X.T @ X[:, part]).toarray()
+            return M
         if roots is not None:
-            X = sp.csr_array(X.multiply(roots)) if is_thin else X * roots
-        if not is_thin:
-            return _plus_square(M, sign, X)
-        for part in column_parts(self.k, self.k):
-            require_time()
-            M[:, part] += sign * (X.T @ X[:, part]).toarray()
-        return M
+            X *= roots  # a copy already: memory new to the process takes as long as this
+        return _plus_square(M, sign, X)
 
 
 def _plus_square(M: np.ndarray, sign: float, B: np.ndarray) -> np.ndarray:
@@ -141,7 +133,9 @@ class PrimalForm(Form):
         # rows of zeros alone have no length: any will do
         length = math.sqrt(scale) if scale > 1e-290 else 1.0
         self.beta = length if Y.shape[1] else 0.0
-        self.A = BorderedRows(rows, Y, self.beta, copy=not (rows.is_sparse or borrow))
+        self.A = BorderedRows(rows, Y, self.beta)
+        if not (rows.is_sparse or borrow):
+            self.A = self.A.copied()
         self.ridge = np.ones(self.A.k)
         self.ridge[rows.d :] = 0.0
         super().__init__(rows, squares + self.beta**2, scale, deadline)
@@ -247,7 +241,7 @@ class PrimalForm(Form):
         part.pull, part._whole = self.A.combine(held), (self, index)
         part.A = self.A.some(index)
         part.rows, part.m, part.shares = part.A, index.size, part.A.shares
-        part.Y, part.squares = part.A.Y, self.squares[index]
+        part.Y, part.squares = self.Y[index], self.squares[index]
         part.point = self.point._replace(p=self.p[index])
         return part
 
