@@ -30,7 +30,6 @@ from scipy.optimize import nnls
 from benchmarks.out_of_core import MARGIN, Case, write_case
 from momentron.api import max_margin
 from momentron.datasets import make_separable
-from momentron.dual.labels import as_labels
 from momentron.streams import DiskStream, open_file
 from momentron.streams.scan import Scan
 from momentron.views.trace import Row
@@ -100,7 +99,7 @@ def measure_rate(n: int = 500_000, d: int = 200, repeats: int = 3) -> tuple[floa
         write_case(case, n, d, separable=True)
         stream = DiskStream(open_file(case.rows, str(case.labels)))
         w = np.random.default_rng(0).standard_normal(d)
-        scan = Scan(w, as_labels(2, True), np.array([-1, 1], np.int8), radius=3.0, depth=d)
+        scan = Scan(np.array([-1, 1], np.int8), True, w)
         times = []
         for _ in range(repeats + 1):
             begin = time.perf_counter()

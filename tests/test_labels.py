@@ -1,4 +1,4 @@
-"""Labels say the same of all examples, of some constraints, of a block, and of the arcs."""
+"""Labels say the same of all examples and of some constraints."""
 
 import numpy as np
 import pytest
@@ -29,17 +29,8 @@ def rows_of(labels, X):
     return -(X[labels.examples(index)][:, :, None] * signs[:, None, :]).reshape(labels.size, -1)
 
 
-def as_table(labels, values, missing):
-    """One number per example, or a table with `missing` at the own class."""
-    if not labels.is_paired:
-        return values
-    table = labels.dual_of(values)
-    table[np.arange(N), labels.codes] = missing
-    return table
-
-
 @SCHEMES
-def test_all_some_and_a_block_agree_with_the_rows(k, fit_intercept):
+def test_all_and_some_agree_with_the_rows(k, fit_intercept):
     labels, X, rng = drawn(k, fit_intercept)
     Z, w, q = rows_of(labels, X), rng.normal(size=labels.zeros(D).shape), rng.random(labels.size)
     products = X @ w
@@ -51,11 +42,6 @@ def test_all_some_and_a_block_agree_with_the_rows(k, fit_intercept):
     assert np.allclose(labels.scores_at(index, products[labels.examples(index)]), scores[index])
     examples, a = labels.mix_at(index, q[index])
     assert np.allclose((X[examples].T @ a).ravel(), Z[index].T @ q[index])
-    block = labels.block_scores(products, labels.codes)
-    assert np.allclose(block, as_table(labels, scores, -np.inf))
-    a = labels.block_mix(as_table(labels, q, 0.0), labels.codes)
-    sums = X.T @ a if labels.is_paired else (X.T @ a).sum(axis=1)
-    assert np.allclose(sums.ravel(), Z.T @ q)
     some = labels.some(np.array([4, 1]))
     assert np.allclose(
         some.scores(products[[4, 1]]), labels.scores(products).reshape(N, -1)[[4, 1]].ravel()
@@ -73,24 +59,6 @@ def test_layouts_are_inverse_to_each_other(k, fit_intercept):
     assert np.array_equal(first, q[: 3 * labels.per_example])
     b = rng.normal(size=labels.dual_set(Exponential()).n_intercepts)
     assert np.array_equal(labels.free_intercepts(labels.all_intercepts(b)), b)
-
-
-@SCHEMES
-def test_one_constraint_per_arc_has_the_same_margin_and_potential(k, fit_intercept):
-    labels, _, rng = drawn(k, fit_intercept)
-    dual_set, scores = labels.dual_set(Exponential()), rng.normal(size=labels.size)
-    table = as_table(labels, scores, -np.inf)
-    tops, logs = np.full((2, labels.n_arcs), -np.inf)
-    for arcs, rows in labels.arcs_of(labels.codes):
-        along = 0 if labels.circulates else None
-        with np.errstate(divide="ignore"):
-            tops[arcs], logs[arcs] = table[rows].max(along), np.log(np.exp(table[rows]).sum(along))
-    arcs, arc_set = labels.arcs, labels.arc_set()
-    assert arc_set.margin(tops[arcs]) == pytest.approx(dual_set.margin(scores), rel=1e-12)
-    assert np.allclose(arc_set.intercept(tops[arcs]), dual_set.intercept(scores))
-    assert arc_set.link(logs[arcs])[1] == pytest.approx(dual_set.link(scores)[1], rel=1e-12)
-    counts = labels.arc_counts(np.bincount(labels.codes, minlength=k))
-    assert arc_set.link(np.log(counts))[1] == pytest.approx(dual_set.psi_zero, rel=1e-12)
 
 
 @SCHEMES

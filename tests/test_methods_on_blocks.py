@@ -126,9 +126,11 @@ def test_what_blocks_do_not_have_is_explained():
 
     class Careless(Plain):
         def step(self, problem, state):
-            problem.scores(state.now.w)
+            problem.operator.combine(np.array([0]), np.ones(1))
 
-    with pytest.raises(AttributeError, match="must say so in its class attribute needs_memory"):
+    with pytest.raises(
+        NotImplementedError, match="must say so in its class attribute needs_memory"
+    ):
         max_margin(X, y, method=Careless(), block_size=1500)
 
 

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 from momentron import BudgetWarning, MaxMarginClassifier, Status, max_margin
 from momentron.errors import InputError
+from momentron.streams.block_rows import multiple_of
 from momentron.streams.soft_rounds import equivalent_rows
-from momentron.streams.soft_scan import multiple_of
 from tests.oracles.soft_margins import rational
 from tests.oracles.soft_results import Posed
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +13,6 @@ import pytest
 from margins_known import corners
 
 from momentron import InputError, Status, max_margin
-from momentron.certificate.evidence import BoundedGradient, mixed
 from momentron.errors import SolverError
 from momentron.fitting.options import FitOptions
 from momentron.solvers import Auto, BatchPerceptron, Momentum, Primal
@@ -415,29 +413,32 @@ def test_a_working_set_without_a_classifier_is_not_the_end():
 
 
 @pytest.mark.parametrize("begins_empty", [False, True])
-def test_the_average_bounds_the_exact_one(begins_empty):
-    rng = np.random.default_rng(2)
-    images = [BoundedGradient(rng.standard_normal(4), 0.0) for _ in range(40)]
-    average = BoundedGradient(np.zeros(4), mass=0.0) if begins_empty else images[0]
-    total = [Fraction(v) for v in average.vector.tolist()]
-    mass = Fraction(average.mass)
-    assert math.isinf(average.bound) is begins_empty
-    for t, image in enumerate(images[1:], 1):
+@pytest.mark.parametrize("kind", ["two", "many"])
+def test_sums_of_mixed_weights_bound_the_exact_ones(kind, begins_empty):
+    """What is remembered of weights is mixed as they are, and its rounding is counted."""
+    X, y = DATA[kind]()
+    options = FitOptions.from_arguments(method=Momentum(), fit_intercept=False)
+    problem = open_problem(DiskStream(Pieces(X, y)), options, 10**6)
+    rng, exact_X = np.random.default_rng(2), np.vectorize(Fraction)(X)
+    average = problem.no_weights() if begins_empty else problem.evaluate(problem.zeros()).weights
+    for t in range(1, 30):
         share = 2.0 / (t + 2.0)
-        average = mixed(average, 1.0 - share, image, share)
-        kept, lam = Fraction(1.0 - share), Fraction(share)
-        entries = zip(total, image.vector.tolist(), strict=True)
-        total = [kept * v + lam * Fraction(x) for v, x in entries]
-        mass = kept * mass + lam
-        exact = sum(v * v for v in total) / mass**2
-        assert exact <= signed_square(average.bound) <= exact * (1 + Fraction(1, 10**12))
-
-
-@pytest.mark.parametrize("coefficients", [(-0.5, 1.5), (math.nan, 1.0), (1.0, math.inf)])
-def test_weights_are_mixed_by_numbers_of_at_least_zero(coefficients):
-    image = BoundedGradient(np.ones(3))
-    with pytest.raises(SolverError, match="cannot be mixed"):
-        mixed(image, coefficients[0], image, coefficients[1])
+        q = problem.evaluate(3.0 * rng.standard_normal(problem.w_shape)).weights
+        average = problem.mix(average, 1.0 - share, q, share)
+    problem.close()  # no pass from now on
+    bound = problem.certify(problem.zeros(), average).upper
+    weights = np.vectorize(Fraction)(average)
+    table = weights.reshape(y.size, -1)
+    if kind == "many":
+        own = np.eye(4, dtype=bool)[y]
+        a = np.zeros((y.size, 4), object)
+        a[~own] = weights
+        a[own] = -table.sum(axis=1)
+    else:
+        a = table * -y[:, None]
+    image = exact_X.T @ a
+    exact = (image * image).sum() / weights.sum() ** 2
+    assert exact <= signed_square(bound) <= exact * (1 + Fraction(1, 10**10))
 
 
 # --- files that lie ------------------------------------------------------------------------------
@@ -783,15 +784,6 @@ def test_partitions_that_hang_end_at_the_deadline(method, alarm):
     released.set()
 
 
-class Forged(Momentum):
-    """Weights of the problem's own, said to prove more than they do."""
-
-    def candidates(self, problem, state):
-        found = super().candidates(problem, state)
-        found.q = replace(found.q, upper=1e-3)
-        return found
-
-
 class Uneven(Auto):
     """Weights of the working set that are not the solver's: what they prove is computed."""
 
@@ -799,12 +791,6 @@ class Uneven(Auto):
         found = super().candidates(problem, state)
         found.q, found.upper = np.arange(1.0, problem.size + 1.0), 0.0
         return found
-
-
-def test_weights_that_the_problem_did_not_make_are_refused():
-    X, y = two_classes()
-    with pytest.raises(SolverError, match="not weights that this problem gave"):
-        max_margin(ArraySource(X, y, 500), method=Forged(), max_iter=5)
 
 
 def test_weights_of_a_working_set_prove_what_they_prove():

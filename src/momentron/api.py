@@ -139,8 +139,9 @@ def max_margin(
         normalised, `TorchOptimizer`) scale it to functional margin 1. They can also start from an
         array shaped like `coef`, in the units of X, which is not rescaled.
     block_size : int or str, optional
-        Read X in blocks of this many bytes, such as "64MB"; peak memory is about 40 blocks. By
-        default, only large files are read in blocks, of 16 MB.
+        Read X in blocks of this many bytes, such as "64MB"; peak memory is about 40 blocks, and
+        some 200 bytes per row (and class, where these are many). By default, only large files are
+        read in blocks, of 16 MB.
     checkpoint : path, optional
         A file to which the state is written every few seconds, and from which a run that was killed
         resumes, also one of `momentron fit --checkpoint`. For methods whose state is a few arrays;

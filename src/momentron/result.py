@@ -49,9 +49,6 @@ class MarginResult(Marked):
         than 1e-12 of the largest weight are left out of both: the length is `upper` up to that
         share of the rows' lengths.
         With penalty="hinge" they are α itself, 0 ≤ α_i ≤ C_i and w = Σ α_i y_i x_i up to the gap.
-        Empty for methods that average over all rows of data in blocks, such as momentum: their
-        weights are never stored, and `upper` is the length of Zᵀq, which was carried from pass to
-        pass with a bound on its rounding.
     support_labels : ndarray of shape (s,)
         The labels of these rows.
     n_rows, n_iter, passes : int

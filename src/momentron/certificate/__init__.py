@@ -10,8 +10,6 @@ A bad proposal can loosen the interval, never falsify it.
     bounds      sure bounds from a pair (w, q), computed from the data with all rounding counted
     exact       the same without rounding, from a pair in whole numbers
     hinge       the same for the soft margin with the plain hinge, from a pair (w, b) and α
-    passes      the same for rows in blocks: what a pass over them shows of a classifier
-    evidence    what passes have proved, of classifiers and of sums of weights
     picture     an interval as people see it: ends rounded outward, and drawn
 """
 

@@ -2,11 +2,6 @@
 
 Labels turn products Xw into scores Zw and weights q into the coefficients a with Zᵀq = Xᵀa; they
 name the dual set that goes with them, and can be restricted to some of the examples.
-
-The constraints of a class against another, or of a class, or all of them, make an *arc*. All that a
-dual set needs to know of the scores on an arc is their maximum, for the margin, and the logarithm
-of the sum of their exponentials, for the weights. So data that are read block by block have the
-dual set of a problem with one constraint per arc.
 """
 
 import math
@@ -19,17 +14,14 @@ from momentron.arithmetic.rounding import up
 from momentron.certificate import read_only
 from momentron.dual.circulations import Circulations
 from momentron.dual.dualsets import ClassBalanced, DualSet, Simplex
-from momentron.dual.losses import Exponential, Loss
+from momentron.dual.losses import Loss
 from momentron.errors import InputError
 
 __all__ = ["Labels", "ManyClasses", "as_labels"]
 
-NO_CODES = np.empty(0, np.intp)
-MINUS_SIGNS = np.array([1.0, -1.0])  # −y of the two classes
 
-
-def as_labels(n_classes: int, fit_intercept: bool, codes: np.ndarray = NO_CODES) -> "Labels":
-    """The labels of examples whose classes are 0..k−1; of none where examples come in blocks."""
+def as_labels(n_classes: int, fit_intercept: bool, codes: np.ndarray) -> "Labels":
+    """The labels of examples whose classes are 0..k−1."""
     kind = Labels if n_classes == 2 else ManyClasses
     return kind(n_classes, fit_intercept, codes)
 
@@ -38,8 +30,7 @@ def as_labels(n_classes: int, fit_intercept: bool, codes: np.ndarray = NO_CODES)
 class Labels:
     """Two classes: one constraint per example, z_i = −y_i x_i; a classifier is one vector w.
 
-    Methods without `index` or `codes` speak of all the examples here; those with `index` of some
-    constraints; those with `codes` of a block of other examples, whose classes these are.
+    Methods without `index` speak of all the examples; those with `index` of some constraints.
     """
 
     # Whether there is a constraint for each example and wrong label. Ask for it last: most that
@@ -132,81 +123,10 @@ class Labels:
         """The inverse of `all_intercepts`, up to a shift of all classes, which changes nothing."""
         return np.atleast_1d(b) if self.fit_intercept else np.zeros(0)
 
-    # --- a block of examples -------------------------------------------------------------------
-
-    def block_scores(self, products: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Zw from Xw: one number per example, or k of them with −inf at its own class."""
-        return products * MINUS_SIGNS[codes]
-
-    def block_mix(self, weights: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """The coefficients whose product with Xᵀ is the sum of weighted constraints.
-
-        A column for each sum that a pass brings back.
-        """
-        signed = np.where(codes == 1, -weights, weights)
-        if not self.fit_intercept:
-            return signed[:, None]
-        return np.where(np.equal.outer(codes, [1, 0]), signed[:, None], 0.0)
-
-    # --- arcs ----------------------------------------------------------------------------------
-
     @property
     def circulates(self) -> bool:
         """Whether weights must flow in circles between the classes."""
         return self.is_paired and self.fit_intercept
-
-    @property
-    def n_arcs(self) -> int:
-        """How many numbers arcs have: 0 alone without intercepts, whatever the classes.
-
-        With them, 0 for the second class and 1 for the first (two classes, z = −y x), or c·k + j
-        from class c to class j.
-        """
-        return self.n_classes ** (2 if self.is_paired else 1) if self.fit_intercept else 1
-
-    @property
-    def arcs(self) -> np.ndarray:
-        """The numbers of the arcs that exist: none leads from a class to itself."""
-        arcs = np.arange(self.n_arcs)
-        return arcs[arcs % (self.n_classes + 1) > 0] if self.circulates else arcs
-
-    @property
-    def n_sums(self) -> int:
-        """How many weighted sums of rows, of d numbers each, one pass brings back.
-
-        Of k classes the sums add up to zero, so that one is not needed.
-        """
-        return self.n_classes - 1 if self.is_paired else self.n_arcs
-
-    def arc_counts(self, counts: np.ndarray) -> np.ndarray:
-        """How many constraints the arcs have, from the number of examples of each class."""
-        if not self.fit_intercept:
-            return np.array([counts.sum() * self.per_example])
-        return np.repeat(counts, self.n_classes)[self.arcs] if self.is_paired else counts[::-1]
-
-    def arc_set(self) -> DualSet:
-        """The dual set with one constraint per arc."""
-        if not self.fit_intercept:
-            return Simplex(1, Exponential())
-        codes = np.arange(self.n_classes) if self.is_paired else np.array([1, 0])
-        return type(self)(self.n_classes, True, codes).dual_set(Exponential())
-
-    def arcs_of(self, codes: np.ndarray) -> list[tuple[Any, Any]]:
-        """(arcs, rows) for each set of rows whose constraints share arcs.
-
-        `arcs` selects among all arcs: one of them, or the k that leave a class. Without an
-        intercept rows of all classes share one.
-        """
-        if not self.fit_intercept:
-            return [(0, slice(None))]
-        k = self.n_classes
-        found: list[tuple[Any, Any]] = []
-        for code in range(k):
-            rows = np.flatnonzero(codes == code)
-            if rows.size:
-                arcs = slice(code * k, (code + 1) * k) if self.is_paired else 1 - code
-                found.append((arcs, rows))
-        return found
 
 
 class ManyClasses(Labels):
@@ -215,8 +135,7 @@ class ManyClasses(Labels):
     A classifier is a matrix W of shape (d, k); its scores are F_ij − F_ic with F = XW, so that the
     margin is min_(i,j) (F_ic − F_ij)/‖W‖, the joint margin of the paper's section 5.2. Neither a
     row of length d·k nor Z is ever built. Pairs are numbered row by row: example i has the k − 1
-    pairs from i(k − 1) on, in the order of the classes without its own. A block of examples has
-    tables of k scores or weights per example.
+    pairs from i(k − 1) on, in the order of the classes without its own.
     """
 
     is_paired = True
@@ -285,14 +204,3 @@ class ManyClasses(Labels):
 
     def free_intercepts(self, b: Any) -> np.ndarray:
         return b[:-1] - b[-1] if self.fit_intercept else np.zeros(0)
-
-    def block_scores(self, products: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        rows = np.arange(codes.size)
-        scores = products - products[rows, codes][:, None]
-        scores[rows, codes] = -np.inf
-        return scores
-
-    def block_mix(self, weights: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        mixed = weights.copy()
-        mixed[np.arange(codes.size), codes] = -weights.sum(axis=1)
-        return mixed

@@ -116,12 +116,15 @@ class Operator(ABC):
         ‖x − c‖² = ‖x‖² − 2x·c + ‖c‖² loses digits where c is long, so the bound is padded by what
         rounding may have lost; it is never above 2R.
         """
-        n, d = self.shape
-        centre = self.exact_adjoint(np.full(n, 1.0 / n))
+        d, centre = self.shape[1], self.mean()
         length = float(np.linalg.norm(centre))
         squares = self.row_norms**2 - 2.0 * self.scores_in_double(centre) + length**2
         lost = 8.0 * gamma(d + self.score_depth(centre) + 8) * (self.radius + length) ** 2
         return min(2.0 * self.radius, float(np.sqrt(max(0.0, squares.max()) + lost)))
+
+    def mean(self) -> np.ndarray:
+        """The mean of the rows: one pass."""
+        return self.exact_adjoint(np.full(self.shape[0], 1.0 / self.shape[0]))
 
     @abstractmethod
     def apply(self, w: np.ndarray) -> np.ndarray:

@@ -34,7 +34,7 @@ class Iterate(Row):
         ‖w‖ in the space where the classifier lives, slack included where C is finite.
     loss : float
         The average loss that the method follows, over examples, or examples and wrong labels; the
-        least over the intercepts. NaN for the perceptrons on data in blocks, which never sum it.
+        least over the intercepts.
     """
 
     _problem: Problem

@@ -200,7 +200,10 @@ class Run:
         problem, seen, primals = self.problem, self.seen, candidates.primals
         if not primals:
             raise SolverError("a method must propose at least one classifier after each step")
-        margins = [seen.margin(primal.w, primal.scores) for primal in primals]
+        try:
+            margins = [seen.margin(primal.w, primal.scores) for primal in primals]
+        except TypeError as error:
+            raise SolverError(f"a method must propose real numbers: {error}") from None
         if candidates.refined is not None:
             self._refined = problem.admitted_pair(*candidates.refined)
         best = max(range(len(margins)), key=margins.__getitem__)

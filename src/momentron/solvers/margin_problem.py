@@ -25,10 +25,9 @@ class Evaluation:
     ----------
     w : ndarray
     scores : ndarray
-        Zw: violations, the larger the worse. In blocks, the largest score of every set of
-        constraints that share an intercept: all that a margin depends on.
-    weights : Any
-        q = ∇ψ(Zw): an array in memory, in blocks a record that stands for it.
+        Zw: violations, the larger the worse.
+    weights : ndarray
+        q = ∇ψ(Zw).
     psi : float
         ψ(Zw).
     near : ndarray
@@ -37,7 +36,7 @@ class Evaluation:
 
     w: np.ndarray
     scores: np.ndarray
-    weights: Any
+    weights: np.ndarray
     psi: float
     near: np.ndarray
 
@@ -46,8 +45,8 @@ class MarginProblem(ABC):
     """Find w with the largest margin: the least −⟨z, w⟩/‖w‖ over the rows z of Z, or over C.
 
     Solvers work in units of R, in which the theorems hold; `to_units_of_x` takes a margin back.
-    Dual weights are arrays in memory, and records that stand for them where the rows are in blocks:
-    solvers treat both alike, through `gradient`, `mix` and `upper`.
+    Dual weights are arrays. Mix them by `mix`: where the rows are read in blocks, Zᵀq of such a mix
+    needs no pass.
 
     Attributes
     ----------
@@ -65,9 +64,8 @@ class MarginProblem(ABC):
     w_shape : tuple of int
         The shape of a classifier w.
     dual_set : DualSet
-        Where the weights of all rows are in memory.
     size : int
-        The number of constraints, and of dual weights; in memory alone.
+        The number of constraints, and of dual weights.
     """
 
     classes: np.ndarray
@@ -102,7 +100,7 @@ class MarginProblem(ABC):
     def evaluate(self, w: np.ndarray, near: np.ndarray = COLD) -> Evaluation:
         """Scores, weights and ψ of a classifier: one pass.
 
-        In blocks it takes two where many classes have intercepts, and `gradient` is then free.
+        In blocks `gradient` of these weights is then free, unless many classes have intercepts.
         `near` is that of the last evaluation, to save time; whatever it is, the answer is right.
         """
 
@@ -112,26 +110,25 @@ class MarginProblem(ABC):
 
     # --- weights -------------------------------------------------------------------------------
 
-    def no_weights(self) -> Any:
+    def no_weights(self) -> np.ndarray:
         """Weights that are all zero, to be added to."""
         return np.zeros(self.size)
 
     @abstractmethod
-    def gradient(self, q: Any) -> np.ndarray:
-        """Zᵀq: a pass in memory, nothing in blocks."""
+    def gradient(self, q: np.ndarray) -> np.ndarray:
+        """Zᵀq: a pass; none in blocks for weights of an evaluation, and mixes of these."""
 
-    def mix(self, a: Any, x: float, b: Any, y: float, *, in_place: bool = False) -> Any:
-        """x·a + y·b for weights a and b, with x and y at least 0.
-
-        In place, the memory of `a` is used for the answer where weights are arrays.
-        """
+    def mix(
+        self, a: np.ndarray, x: float, b: np.ndarray, y: float, *, in_place: bool = False
+    ) -> np.ndarray:
+        """x·a + y·b for weights a and b; in place, the memory of `a` is used for the answer."""
         if not in_place:
             return x * a + y * b
         mix_in_place(a, x, b, y)
         return a
 
     @abstractmethod
-    def upper(self, gradient: np.ndarray, q: Any) -> float:
+    def upper(self, gradient: np.ndarray, q: np.ndarray) -> float:
         """The upper bound ‖Zᵀq‖ over the sum of q, in units of R, for the gradient Zᵀq."""
 
     # --- the loss ------------------------------------------------------------------------------
@@ -145,7 +142,7 @@ class MarginProblem(ABC):
         return self.dual_set.risk_slope(psi)
 
     def potential(self, scores: np.ndarray) -> float:
-        """ψ from the scores of an evaluation; NaN in blocks, where the scores do not tell."""
+        """ψ from the scores of an evaluation."""
         return self.dual_set.link(scores)[1]
 
     def shortfall(self, old: Evaluation, new: Evaluation, theta: float) -> float:
@@ -180,26 +177,8 @@ class SparseDual:
     weights: np.ndarray
 
     @classmethod
-    def above_rounding(
-        cls, codes: np.ndarray, dual: np.ndarray, numbers: np.ndarray | None = None
-    ) -> "SparseDual":
-        """Those of the rows whose weight is above rounding level; all have their own numbers, or
-        those of their places.
-        """
+    def above_rounding(cls, codes: np.ndarray, dual: np.ndarray) -> "SparseDual":
+        """Those of the rows whose weight is above rounding level."""
         totals = dual if dual.ndim == 1 else dual.sum(axis=1)
         kept = (totals > 1e-12 * totals.max(initial=0.0)).nonzero()[0]
-        rows = kept
-        if numbers is not None:
-            kept = kept[np.argsort(numbers[kept], kind="stable")]
-            rows = numbers[kept]
-        return cls(rows, codes[kept], dual[kept])
-
-    def mixed(self, x: float, other: "SparseDual", y: float) -> "SparseDual":
-        """x·these + y·the others, each row once."""
-        numbers = np.concatenate([self.rows, other.rows])
-        codes = np.concatenate([self.codes, other.codes])
-        weights = np.concatenate([x * self.weights, y * other.weights])
-        rows, first, place = np.unique(numbers, return_index=True, return_inverse=True)
-        total = np.zeros((rows.size, *weights.shape[1:]))
-        np.add.at(total, place, weights)
-        return SparseDual(rows, codes[first], total)
+        return cls(kept, codes[kept], dual[kept])

@@ -83,8 +83,7 @@ class BatchPerceptron(Solver):
     class is taken, half and half.
 
     The iterate is −Zᵀq, with weights q that the projections shrink as they do the iterate: ‖Zᵀq‖
-    over their mass is an upper bound. On data in blocks the mean's scores are the mean of the
-    iterates' largest scores: its margin is then a lower bound, until the certificate looks at it.
+    over their mass is an upper bound.
 
     References
     ----------

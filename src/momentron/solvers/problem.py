@@ -302,8 +302,8 @@ class Problem(MarginProblem):
 
     # --- weights -------------------------------------------------------------------------------
 
-    def even_weights(self) -> Any:
-        """The same weight for every constraint; none in blocks, where nobody summed the rows."""
+    def even_weights(self) -> np.ndarray:
+        """The same weight for every constraint."""
         return np.ones(self.size)
 
     def gradient(self, q: np.ndarray) -> np.ndarray:
@@ -399,11 +399,8 @@ class Problem(MarginProblem):
         b = stretch * b
         return stretch * recomputed(self.base, w), b if b.size > 1 else float(b[0])
 
-    def sparse_dual(self, q: Any) -> SparseDual:
-        """The weights of the rows that have any; of the hinge α itself, 0 ≤ α_i ≤ C_i, balanced.
-
-        None where a method in blocks keeps none.
-        """
+    def sparse_dual(self, q: np.ndarray) -> SparseDual:
+        """The weights of the rows that have any; of the hinge α itself, 0 ≤ α_i ≤ C_i, balanced."""
         if self.penalty.has_box:
             with np.errstate(over="ignore", under="ignore"):
                 weights = np.ldexp(box_weights(self, q), -2 * self.exponent)

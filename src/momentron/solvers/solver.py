@@ -75,7 +75,7 @@ class Candidates:
     ----------
     primals : list of Primal
         The first is the current iterate, whose margin the trace shows.
-    q : ndarray of shape (n,), or the record that stands for weights in blocks
+    q : ndarray of shape (n,)
         Dual weights, of any positive mass.
     upper : float
         ‖Zᵀq‖ / mass of q, as the method computed it, in units of R.

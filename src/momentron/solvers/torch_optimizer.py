@@ -93,8 +93,7 @@ class TorchOptimizer(Solver):
 
     def init(self, problem: Any, options: RunOptions = DEFAULTS) -> TorchState:
         torch = _torch()
-        operator = getattr(problem, "operator", None)  # there is none of rows in blocks
-        if operator is not None and operator.has_coefficient_per_row:
+        if problem.operator.has_coefficient_per_row:
             raise InputError(f"method={self.name!r} does not support kernels; use 'momentum'")
         first = problem.start(options.start)
         parameter = torch.nn.Parameter(torch.from_numpy(first.w.copy()))

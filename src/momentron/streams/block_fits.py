@@ -1,7 +1,7 @@
 """`max_margin` for data in blocks: which data those are, and the solve."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -19,7 +19,7 @@ from momentron.fitting.fits import solved
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.rows.validation import clean_weights
-from momentron.solvers.checkpoint import Checkpoint, content_of, parameters_of, unusable
+from momentron.solvers.checkpoint import Checkpoint, content_of, parameters_of
 from momentron.solvers.loop import Callback
 from momentron.streams.block_problem import BlockProblem
 from momentron.streams.first_pass import FirstPass, FirstPassResult
@@ -197,7 +197,7 @@ def stream_margin(
         TableReporter(activity=stream.activity) if options.verbose else nullcontext() as table,
     ):
         try:
-            problem = open_problem(stream, options, memory, file)
+            problem = open_problem(stream, options, memory)
         except OutOfTime:
             raise InputError(
                 f"max_time={limit.max_time:g} expired after {stream.share:.0%} of the first pass "
@@ -211,44 +211,14 @@ def stream_margin(
     return stream.numbered(result)
 
 
-def open_problem(
-    stream: Stream, options: FitOptions, memory: int, file: Checkpoint | None = None
-) -> BlockProblem | SoftBlockProblem:
-    """The problem that the first pass finds, for a method that may run on blocks.
-
-    The pass is made after a checkpoint as well: of what a file says only the numbers of the rows
-    in the working set are used here, and those rows are read again.
-    """
-    has_sets, is_soft = options.solver.uses_working_sets, math.isfinite(options.C)
-    saved = None if file is None else file.read()
-    order = _named_rows(saved) if has_sets and saved is not None and not is_soft else None
+def open_problem(stream: Stream, options: FitOptions, memory: int) -> BlockProblem:
+    """The problem that the first pass finds, for a method that may run on blocks."""
+    is_soft = math.isfinite(options.C)
     seed = options.random_state if isinstance(options.random_state, int) else 0
-    n_sample = memory if has_sets else SMALL_SAMPLE
-    if is_soft:
-        n_sample = SOFT_SAMPLE
-    wanted = None if order is None else np.sort(order)
-    task = FirstPass(n_sample, seed, wanted, memory, is_soft)
+    n_sample = memory if options.solver.uses_working_sets else SMALL_SAMPLE
+    task = FirstPass(SOFT_SAMPLE if is_soft else n_sample, seed, memory)
     found: FirstPassResult = stream.run_first(task)
     found.require_usable()
-    if saved is not None and not np.array_equal(saved.get("problem.content", ()), stream.content):
-        raise unusable("it belongs to a different data set")
     if is_soft:
         return SoftBlockProblem.of_stream(stream, found, options, memory)
-    first = None
-    if order is not None:
-        rows = found.wanted_rows()
-        if rows is None or rows.size != order.size:
-            raise unusable(f"it names rows up to {order.max()}, but there are {found.n_rows}")
-        first = rows.chosen(np.searchsorted(rows.numbers, order))
-        if np.unique(first.codes).size != found.classes.size:
-            raise unusable("its working set does not have rows of every class")
-    return BlockProblem(stream, found, fit_intercept=options.fit_intercept, first=first)
-
-
-def _named_rows(saved: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The numbers of the rows of a saved working set, checked."""
-    numbers = saved.get("problem.working", np.empty(0))
-    is_list = numbers.ndim == 1 and numbers.dtype.kind in "iu" and numbers.size > 0
-    if not is_list or numbers.min() < 0 or np.unique(numbers).size < numbers.size:
-        raise unusable("the rows of its working set are not different whole numbers of at least 0")
-    return numbers.astype(np.int64)
+    return BlockProblem.of_stream(stream, found, options)

@@ -129,6 +129,11 @@ class Rows:
             np.concatenate([part.numbers for part in parts]),
         )
 
+    def places(self, numbers: np.ndarray) -> np.ndarray:
+        """Where the rows with these numbers are."""
+        order = np.argsort(self.numbers)
+        return order[np.searchsorted(self.numbers, numbers, sorter=order)]
+
     def without(self, others: "Rows") -> "Rows":
         """Those that are not among the others."""
         return self.chosen(np.flatnonzero(~np.isin(self.numbers, others.numbers)))

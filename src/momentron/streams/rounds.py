@@ -1,5 +1,6 @@
 """Working sets on blocks: solve the rows that matter in memory, scan all the others, repeat."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from momentron.arithmetic.clock import TimeLimit, require_time, time_left
-from momentron.solvers.checkpoint import taken, unusable
+from momentron.solvers.checkpoint import unusable
 from momentron.solvers.loop import Budget, Run, solve
 from momentron.solvers.problem import Problem
 from momentron.solvers.solver import (
@@ -35,6 +36,8 @@ class RoundState(State):
 
     room: int  # rows that it may have; those with weight are kept even if they are more
     tol: float
+    kept: np.ndarray  # 1 for the rows that have weight in the best bound so far, else 0
+    upper: float = math.inf  # that bound, in units of R
     asked: float = ROUGH  # the gap asked of the working set
     proposal: Candidates | None = None
     ending: Status | None = None  # why there is no further round
@@ -56,12 +59,12 @@ class RoundState(State):
 
     # --- for checkpoints -----------------------------------------------------------------------
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        return {"t": np.array(self.t), "asked": np.array(self.asked)}
+    def to_arrays(self) -> dict[str, Any]:
+        return {"t": self.t, "asked": self.asked, "upper": self.upper, "kept": self.kept}
 
-    def from_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.t = int(taken("t", arrays, np.array(0)))
-        self.asked = float(taken("asked", arrays, np.array(0.0)))
+    def from_arrays(self, arrays: Mapping[str, Any]) -> None:
+        self.t, self.asked = arrays["t"], arrays["asked"]
+        self.upper, self.kept = arrays["upper"], arrays["kept"]
         if not 0.0 <= self.asked < 1.0:
             raise unusable(f"its inner tolerance is {self.asked}")
 
@@ -100,43 +103,44 @@ class WorkingSetRounds(Rounds):
     usual. Rows among which nothing separates prove it for all of them.
     """
 
-    def init(self, problem: Any, options: RunOptions = DEFAULTS) -> RoundState:
-        problem.begin_rounds()
-        return RoundState(problem.room, options.tol)
+    def init(self, problem: "BlockProblem", options: RunOptions = DEFAULTS) -> RoundState:
+        problem.working = problem.sample
+        return RoundState(problem.room, options.tol, np.zeros(problem.n_rows, np.int8))
 
     def vanishing(self, tol: float) -> float:
         return self.method.vanishing(tol)
 
     def step(self, problem: "BlockProblem", state: RoundState) -> None:
-        outcome = self.solved(problem.of_rows(problem.working), state.asked)
-        q = problem.weights_of_working_set(outcome.q)
+        rows = problem.working
+        outcome = self.solved(problem.of_rows(rows), state.asked)
+        q = problem.spread(outcome.q, rows, outcome.problem)
+        found = Candidates([], q, problem.upper(problem.gradient(q), q))
         if outcome.status is Status.NOT_SEPARABLE:  # nor is the whole: all that is to be known
-            nothing = Primal(problem.zeros(), np.zeros(problem.labels.arcs.size))
-            state.proposal = Candidates([nothing], q, q.upper / problem.radius)
+            found.primals = [Primal(problem.zeros(), np.zeros(problem.size))]
         else:
-            self._look(problem, state, outcome, q)
+            self._look(problem, state, outcome, found)
+        state.proposal = found
         state.t += 1
 
     @staticmethod
-    def _look(problem: "BlockProblem", state: RoundState, outcome: Run, q: Any) -> None:
+    def _look(problem: "BlockProblem", state: RoundState, outcome: Run, found: Candidates) -> None:
         """Evaluate the classifier of the working set in one pass, and renew the set."""
-        labels, working, upper = problem.labels, problem.working, q.upper
-        found = outcome.w if outcome.certificate.margin > 0.0 else outcome.last_w
-        coef, b, _ = outcome.problem.classifier(found.astype(np.float64))
+        labels, working, upper = problem.labels, problem.working, found.upper
+        best = outcome.w if outcome.certificate.margin > 0.0 else outcome.last_w
+        coef, b, _ = outcome.problem.classifier(best.astype(np.float64))
         w = problem.from_coef(coef)
-        scores = labels.block_scores(np.asarray(working.X @ w) + b, working.codes)
-        margins = -(scores.max(axis=1) if labels.is_paired else scores).astype(np.float64)
-        for weights in (q, problem.best_weights):
-            margins[np.isin(working.numbers, weights.rows.rows)] = -np.inf
         # rows whose margin is below that of the working set
-        bars = np.full(labels.n_classes, -upper)
-        if not labels.is_paired:  # −y(x·w) > yb − margin, y = −1 and +1
-            bars += np.array([-b, b])
-        b = np.broadcast_to(b, labels.n_classes)
-        scores, margin, worst = problem.rank(w, n_worst=state.room // NEW_SHARE, b=b, bars=bars)
-        state.proposal = Candidates([Primal(w, scores)], q, upper / problem.radius)
-        gap = 1.0 - margin / max(upper, 1e-300)
-        problem.working = state.renewed(working, margins, worst, gap)
+        bar = -upper * problem.radius
+        scores, seen = problem.scan(w, b=b, n_worst=state.room // NEW_SHARE, bar=bar)
+        found.primals = [Primal(w, scores / problem.radius)]
+        weighs = (found.q.reshape(problem.n_rows, -1) > 0.0).any(axis=1)
+        is_kept = (weighs | (state.kept > 0))[working.numbers]
+        if upper <= state.upper:
+            state.kept, state.upper = weighs.astype(np.int8), upper
+        served = -labels.scores(problem.operator.apply(w) + b).reshape(problem.n_rows, -1)
+        margins = np.where(is_kept, -np.inf, served.min(axis=1)[working.numbers])
+        gap = 1.0 - problem.margin(w, found.primals[0].scores) / max(upper, 1e-300)
+        problem.working = state.renewed(working, margins, seen.lists[0].chosen(), gap)
 
     def candidates(self, problem: "BlockProblem", state: RoundState) -> Candidates:
         assert state.proposal is not None

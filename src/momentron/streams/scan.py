@@ -1,104 +1,167 @@
-"""One scan of the rows: everything a step or a certificate needs of them, in one read."""
+"""One pass over the rows of a stream: products with a classifier, sums, and rows that matter."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from momentron.certificate.passes import ArcScores, Findings
 from momentron.dual.labels import Labels, as_labels
-from momentron.dual.losses import Exponential
-from momentron.rows import as_operator
-from momentron.solvers.problem import Problem
-from momentron.streams.blocks import Block, Shortlist, large_tiles, tiles
+from momentron.rows.operator import nonzero_rows
+from momentron.streams.blocks import Block, Shortlist, tiles
 
 
 @dataclass
-class ScanResult(Findings):
-    """What the rows of one or more blocks show, and the rows of each class that w serves worst."""
+class Findings:
+    """What rows show of a classifier, and their sums with weights.
 
-    worst: Shortlist
-
-
-class Scan(ArcScores):
-    """The task of a pass.
-
-    Parameters
+    Attributes
     ----------
-    w : ndarray of shape (d,), or (d, k)
-    labels : Labels
-    classes : ndarray of shape (k,)
-    n_worst : int
-        How many rows to bring back, as many of each class.
-    b : ndarray of shape (k,)
-        The intercepts that rank those rows, for many classes.
-    bars : ndarray of shape (k,), optional
-        Bring back only rows that rank higher, class by class: those whose margin is too small.
-    **options
-        Those of `ArcScores`.
+    lists : tuple of Shortlist
+        Rows that were asked for.
+    products : list of (int, ndarray)
+        Xw from some row on; with k classes the differences of k − 1 columns from the last.
+    sums : ndarray of shape (d,), or with a column for each of k − 1 classes, or group of rows
+        Rows summed with weights: those given, or exp(score − peak).
+    peaks, totals : float, or ndarray of shape (n_groups,)
+        The largest score of each group, and Σ exp(score − peak).
+    depth : int
+        The longest chain of roundings in an entry of `sums` and `totals`.
+    moments : list
+        Of a soft margin, sums over the rows below it, by class; see `SoftScan.moment`.
     """
 
-    def __init__(
-        self,
-        w: np.ndarray,
-        labels: Labels,
-        classes: np.ndarray,
-        *,
-        n_worst: int = 0,
-        b: np.ndarray | None = None,
-        bars: np.ndarray | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(w, labels, **options)
-        self.classes, self.n_worst = classes, n_worst
-        self.b = np.zeros(labels.n_classes) if b is None else b
-        self._bars = {} if bars is None else dict(enumerate(bars.tolist()))
+    lists: tuple[Shortlist, ...]
+    products: list[tuple[int, np.ndarray]] = field(default_factory=list)
+    sums: Any = 0.0
+    peaks: Any = -np.inf
+    totals: Any = 0.0
+    depth: int = 0
+    moments: list[Any] = field(default_factory=lambda: [0.0, 0.0])
 
-    def __call__(self, block: Block, so_far: ScanResult | None = None) -> ScanResult:
-        """What the block shows; `so_far` is what others have shown, which saves work."""
-        if so_far is None:
-            worst, known = Shortlist(self.n_worst, self._bars), np.full(self.labels.n_arcs, -np.inf)
-        else:
-            worst, known = so_far.worst.begun(), so_far.tops
-        found = ScanResult(**vars(self.nothing(block.X.shape[1])), worst=worst)
-        codes = block.codes(self.classes)
-        for rows in self._tiles(block.X):
-            bars = np.maximum(found.tops, known)
-            part, scores = self.of_tile(block.X[rows], codes[rows], bars)
+    def all_products(self) -> np.ndarray:
+        """Xw."""
+        return np.concatenate([part for _, part in sorted(self.products, key=lambda part: part[0])])
+
+    def add(self, other: "Findings") -> None:
+        """Take what other rows show, but for the lists."""
+        self.products += other.products
+        peaks = np.maximum(self.peaks, other.peaks)
+        with np.errstate(invalid="ignore"):
+            mine = np.where(np.isneginf(self.peaks), 0.0, np.exp(self.peaks - peaks))
+            theirs = np.where(np.isneginf(other.peaks), 0.0, np.exp(other.peaks - peaks))
+        self.sums = self.sums * mine + other.sums * theirs
+        self.totals = self.totals * mine + other.totals * theirs
+        self.peaks = peaks
+        # exponentials are right to a few roundings besides those of their arguments
+        self.depth = max(self.depth, other.depth) + (8 if np.ndim(peaks) else 2)
+        self.moments = [a + b for a, b in zip(self.moments, other.moments, strict=True)]
+
+
+class Tile(NamedTuple):
+    """Some rows of a block."""
+
+    stored: Any  # the rows,
+    X: Any  # and in float64
+    labels: Labels
+    first: int  # the number of the first row
+
+
+@dataclass
+class Scan:
+    """The task of a pass: products, a sum of rows, and the rows that a classifier serves worst."""
+
+    classes: np.ndarray
+    fit_intercept: bool
+    w: np.ndarray | None = None
+    a: np.ndarray | None = None  # weights of all the rows, with which they are summed,
+    is_softmax: bool = False  # or with exponentials of scores; intercepts of two classes at most
+    b: Any = 0.0  # the intercepts that rank rows
+    n_worst: int = 0  # rows to bring back, as many of each class,
+    bar: float = -np.inf  # whose score is at least this
+
+    def lists(self) -> tuple[Shortlist, ...]:
+        """Empty lists for the rows that are wanted."""
+        return (Shortlist(self.n_worst, dict.fromkeys(range(self.classes.size), self.bar)),)
+
+    def __call__(self, block: Block, so_far: Findings | None = None) -> Findings:
+        lists = self.lists() if so_far is None else tuple(part.begun() for part in so_far.lists)
+        found, codes = Findings(lists), block.codes(self.classes)
+        for rows in tiles(block.X):
+            stored, labels = block.X[rows], as_labels(self.classes.size, True, codes[rows])
+            X, part = stored.astype(np.float64, copy=False), Findings(lists)
+            self._sum_and_rank(Tile(stored, X, labels, block.first + rows.start), part)
             found.add(part)
-            if self.n_worst:
-                self._rank(scores, codes[rows], block, rows.start, worst)
         return found
 
-    @staticmethod
-    def merge(a: ScanResult, b: ScanResult) -> ScanResult:
-        """Both, in a."""
-        a.add(b)
-        a.worst.take(b.worst)
-        return a
+    def _sum_and_rank(self, tile: Tile, part: Findings) -> None:
+        if self.a is not None:
+            a = self.a[tile.first : tile.first + tile.X.shape[0]]
+            part.sums, part.peaks, part.depth = tile.X.T @ a, 0.0, nonzero_rows(a).size
+        if self.w is None:
+            return
+        products = np.asarray(tile.X @ self.w)
+        part.products.append((tile.first, products))
+        if self.is_softmax:
+            self._weigh(tile, tile.labels.scores(with_last_column(products)), part)
+        if part.lists[0].total:
+            self.rank(tile, tile.labels.scores(with_last_column(products) + self.b), part)
 
-    def problem_of(self, X: Any, codes: np.ndarray) -> Problem:
-        labels = self.labels
-        has_all = labels.is_paired or np.unique(codes).size == labels.n_classes
-        few = as_labels(labels.n_classes, labels.fit_intercept and has_all, codes)
-        length = self.radius / labels.radius_factor
-        squares = np.full(codes.size, length**2)
-        return Problem(as_operator(X, squares), few, few.dual_set(Exponential()))
+    def _weigh(self, tile: Tile, scores: np.ndarray, part: Findings) -> None:
+        """Sum the rows of each group: of each class with intercepts, of all of them without."""
+        labels, groups = tile.labels, [np.ones(tile.labels.size, bool)]
+        if self.fit_intercept:
+            groups = [labels.codes == 0, labels.codes == 1]
+        part.peaks, part.totals = np.full(len(groups), -np.inf), np.zeros(len(groups))
+        weights = np.empty_like(scores)
+        for g, rows in enumerate(groups):
+            own = scores[rows]
+            part.peaks[g] = own.max(initial=-np.inf)
+            weights[rows] = own = np.exp(own - part.peaks[g])
+            part.totals[g] = own.sum()
+        a = labels.mix(weights)
+        if labels.is_paired:
+            a = a[:, :-1]
+        elif self.fit_intercept:
+            a = np.where(np.column_stack(groups), a[:, None], 0.0)
+        else:
+            a = a[:, None]
+        part.sums, part.depth = tile.X.T @ a, scores.size + 2
 
-    def _tiles(self, X: Any) -> Iterable[slice]:
-        """Small tiles where the rows are read twice, or copied."""
-        if self.sums_rows or self.is_copied(X):
-            return tiles(X)
-        return large_tiles(X, self.labels.n_classes)
-
-    def _rank(
-        self, scores: np.ndarray, codes: np.ndarray, block: Block, start: int, worst: Shortlist
-    ) -> None:
+    def rank(self, tile: Tile, scores: np.ndarray, part: Findings) -> None:
         """Offer rows to the list of those that w serves worst."""
-        if self.labels.is_paired:
-            scores = (scores + self.b).max(axis=1) - self.b[codes]
-        for code in range(self.labels.n_classes):
+        codes = tile.labels.codes
+        worst = scores.reshape(codes.size, -1).max(axis=1)
+        for code in range(self.classes.size):
             index = np.flatnonzero(codes == code)
             if index.size:
-                worst.offer(code, scores[index], start + index, block.X, block.first)
+                part.lists[0].offer(code, worst[index], index, tile.stored, tile.first)
+
+    @staticmethod
+    def merge(a: Findings, b: Findings) -> Findings:
+        """Both, in a."""
+        for mine, others in zip(a.lists, b.lists, strict=True):
+            mine.take(others)
+        a.add(b)
+        return a
+
+
+def with_last_column(products: np.ndarray) -> np.ndarray:
+    """Products with differences of columns from the last one, which is then zero itself."""
+    if products.ndim == 1:
+        return products
+    return np.column_stack([products, np.zeros(products.shape[0])])
+
+
+class Fetch:
+    """The task of reading some rows again, whose sorted numbers are given."""
+
+    def __init__(self, numbers: np.ndarray, classes: np.ndarray) -> None:
+        self.numbers, self.classes = numbers, classes
+
+    def __call__(self, block: Block, so_far: Any = None) -> list[Any]:
+        rows = block.kept(self.numbers)
+        return [] if rows is None else [rows.coded(self.classes)]
+
+    @staticmethod
+    def merge(a: list[Any], b: list[Any]) -> list[Any]:
+        return a + b

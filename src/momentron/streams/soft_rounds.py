@@ -15,19 +15,17 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
 from momentron.arithmetic.clock import time_left
-from momentron.certificate import Certificate
-from momentron.dual.losses import Exponential
 from momentron.errors import InputError
 from momentron.fitting.fits import make_result
 from momentron.fitting.options import FitOptions
-from momentron.rows.validation import TrainingData, weighed
+from momentron.rows.validation import TrainingData
 from momentron.solvers.auto.forms import Bounds, Loss, margin_of
 from momentron.solvers.checkpoint import taken, unusable
 from momentron.solvers.problem import Problem
@@ -41,10 +39,12 @@ from momentron.solvers.solver import (
     State,
 )
 from momentron.status import Status
+from momentron.streams.block_problem import BlockProblem
 from momentron.streams.blocks import Rows
 from momentron.streams.first_pass import FirstPassResult
 from momentron.streams.rounds import ROUGH, Rounds
-from momentron.streams.soft_scan import BlockOperator, SoftFindings, SoftScan
+from momentron.streams.scan import Findings
+from momentron.streams.soft_scan import SoftScan
 from momentron.streams.stream import Stream
 
 AHEAD = 0.02  # the gap asked of a working set, as a share of the last
@@ -62,39 +62,28 @@ class Look(NamedTuple):
     b: float
     slack: np.ndarray
     value: float
-    found: SoftFindings
+    found: Findings
 
 
-class SoftBlockProblem(Problem):
+class SoftBlockProblem(BlockProblem):
     """The soft margin of all the rows of a stream."""
 
-    operator: BlockOperator
-    C: float
     costs: np.ndarray  # C times the weights of the rows
-    room: int  # rows that a working set may have
     scan_options: dict[str, Any]  # what `SoftScan` is asked for in every round
-    sample: Rows
 
     @classmethod
     def of_stream(
-        cls, stream: Stream, found: FirstPassResult, options: FitOptions, memory: int
-    ) -> "SoftBlockProblem":
+        cls, stream: Stream, found: FirstPassResult, options: FitOptions, memory: int = 0
+    ) -> Self:
         """The problem that a first pass has found, with summaries of all the rows."""
-        classes, C, width = found.classes, options.C, found.width
-        if classes.size > 2:
+        n_classes, C, width = found.classes.size, options.C, found.width
+        if n_classes > 2:
             raise InputError(
-                f"C={C} with {classes.size} classes needs the data in memory; blocks support soft "
+                f"C={C} with {n_classes} classes needs the data in memory; blocks support soft "
                 "margins of 2 classes"
             )
-        codes, squares = found.codes_and_squares()
-        data = TrainingData(None, classes, codes, stream.kept_weights)
-        rows = BlockOperator(stream, found, squares)
-        problem = options.problem_of(weighed(data, options.class_weight), rows, cls)
-        assert isinstance(problem, SoftBlockProblem)
-        sample = found.sample.chosen()
-        assert sample is not None, "every class has rows"
-        problem.sample, problem.C = sample.coded(classes), C
-        problem.costs = C * (np.ones(codes.size) if problem.weights is None else problem.weights)
+        problem = super().of_stream(stream, found, options)
+        problem.costs = C * (np.ones(found.n_rows) if problem.weights is None else problem.weights)
         order = 1 if problem.penalty.has_box else 2
         if order == 2 and 16 * (width + 1) ** 2 > memory:  # of both classes
             order = 0
@@ -102,31 +91,15 @@ class SoftBlockProblem(Problem):
         problem.room = min(found.room, most)
         problem.scan_options = {
             "costs": problem.costs,
-            "n_near": problem.room // NEAR_SHARE if order else problem.room,
+            "n_worst": problem.room // NEAR_SHARE if order else problem.room,
             "order": order,
             "n_groups": max(1, min(MOST_GROUPS, memory // (64 * width))),
             "centre": 0.0 if found.is_sparse else found.centre,
         }
         return problem
 
-    # --- for the loop and the result -----------------------------------------------------------
-
-    def certify(self, w: np.ndarray, q: np.ndarray, *, sharp: bool = False) -> Certificate:
-        """Extended precision would take the rows themselves."""
-        return super().certify(w, q)
-
-    def closing_seconds(self) -> float:
-        return 0.0
-
     def sampled(self) -> Problem:
-        sample = self.sample
-        return self.of_rows(sample.X, sample.codes, self.costs[sample.numbers])
-
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        return self.operator.stream.to_arrays()
-
-    def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int) -> None:
-        self.operator.stream.from_arrays(arrays)
+        return self.of_rows(self.sample)
 
     # --- objectives ----------------------------------------------------------------------------
 
@@ -134,7 +107,8 @@ class SoftBlockProblem(Problem):
         """One pass: the classifier on all the rows, and the sum of the rows with weights α."""
         a = self.labels.mix(self._in_dual_set(alpha)) if alpha.any() else None
         is_below = None if before is None else before.slack > 0.0
-        found = self.operator.scan(w, b=b, a=a, is_below=is_below, **self.scan_options)
+        options = self.scan_options | {"task": SoftScan, "is_below": is_below}
+        found = self.operator.scan(w, b=b, a=a, **options)
         slack = 1.0 + self.labels.scores(found.all_products() + b)
         return Look(w, b, slack, self._value(w, slack), found)
 
@@ -171,16 +145,10 @@ class SoftBlockProblem(Problem):
 
     # --- working sets --------------------------------------------------------------------------
 
-    def of_rows(self, X: Any, codes: np.ndarray, costs: np.ndarray) -> Problem:
-        """The problem in memory that some rows pose."""
-        return Problem.of(
-            TrainingData(X, self.classes, codes, weights=costs / self.C),
-            loss=Exponential(),
-            kernel=None,
-            fit_intercept=self.dual_set.fits_intercept,
-            C=self.C,
-            penalty=self.penalty.name,
-        )
+    def of_costs(self, rows: Rows, costs: np.ndarray) -> Problem:
+        """The problem in memory that rows with these costs pose."""
+        data = TrainingData(rows.X, self.classes, rows.codes, weights=costs / self.C)
+        return self.of_data(data)
 
     def far_below(self, look: Look, working: Rows) -> np.ndarray:
         """The numbers of the rows below the margin that are not in the working set."""
@@ -191,7 +159,7 @@ class SoftBlockProblem(Problem):
     def stand_ins(self, look: Look, working: Rows) -> Rows:
         """Rows that stand for those far below the margin; their numbers are their costs."""
         far = self.far_below(look, working)
-        task = SoftScan(self.classes, look.w, **self.scan_options)
+        task = SoftScan(self.classes, self.labels.fit_intercept, look.w, **self.scan_options)
         slack, parts = look.slack[working.numbers], []
         for code, sign in enumerate((-1.0, 1.0)):
             held = far[self.labels.codes[far] == code]
@@ -211,7 +179,7 @@ class SoftBlockProblem(Problem):
             parts.append(Rows(X, np.full(costs.size, code), costs))
         return Rows.joined(parts) if parts else working.chosen(np.empty(0))
 
-    def spread(self, look: Look, working: Rows, others: Rows, dual: np.ndarray) -> np.ndarray:
+    def spread_look(self, look: Look, working: Rows, others: Rows, dual: np.ndarray) -> np.ndarray:
         """Weights of a working set and of means that stand for others as those of all the rows."""
         alpha, far = np.zeros(self.size), self.far_below(look, working)
         alpha[working.numbers] = dual[: working.size]
@@ -356,7 +324,7 @@ class SoftRounds(Rounds):
         sample = problem.sample
         shares = np.bincount(problem.labels.codes) / np.bincount(sample.codes)
         costs = problem.costs[sample.numbers] * shares[sample.codes]
-        dual = self._solve_rows(state, problem.of_rows(sample.X, sample.codes, costs))
+        dual = self._solve_rows(state, problem.of_costs(sample, costs))
         if sample.size == problem.n_rows:
             state.alpha = np.zeros(sample.size)
             state.alpha[sample.numbers] = dual
@@ -366,20 +334,20 @@ class SoftRounds(Rounds):
         working = state.working
         assert working is not None
         others, own = problem.stand_ins(best, working), problem.costs[working.numbers]
-        X = Rows.joined([working, others])
+        rows = Rows.joined([working, others])
         alpha = problem.weights_at(best.slack[working.numbers], working.numbers)
         if problem.penalty.has_box:
             alpha = state.alpha[working.numbers]
         b = problem.labels.free_intercepts(best.b)
         start = Start(best.w, b, np.append(alpha, others.numbers))
         costs = np.append(own, others.numbers)
-        dual = self._solve_rows(state, problem.of_rows(X.X, X.codes, costs), start)
+        dual = self._solve_rows(state, problem.of_costs(rows, costs), start)
         if (
             others.size and not problem.penalty.has_box
         ):  # weights of others than the rows themselves
             state.alpha = problem.weights_at(best.slack)
             return
-        state.alpha = problem.spread(best, working, others, dual)
+        state.alpha = problem.spread_look(best, working, others, dual)
         if problem.penalty.has_box:
             dual = dual[: working.size]
             state.free = working.numbers[(dual > 0.0) & (dual < own)]

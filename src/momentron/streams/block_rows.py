@@ -1,0 +1,270 @@
+"""The rows of a stream as a linear map: each product is a pass, unless it is remembered."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from momentron.arithmetic.clock import OutOfTime
+from momentron.arithmetic.rounding import UNDERFLOW, UNIT_ROUNDOFF, gamma, norm_bounds, up
+from momentron.certificate import read_only
+from momentron.rows import MatrixOperator, Operator, as_operator
+from momentron.rows.operator import nonzero_rows, norm_upper_bounds
+from momentron.streams.blocks import Rows
+from momentron.streams.first_pass import FirstPassResult
+from momentron.streams.scan import Fetch, Findings, Scan, with_last_column
+from momentron.streams.stream import Stream
+
+KNOWN = 4  # classifiers, and weights, whose last products are remembered; the best one stays
+SAME = 16  # roundings by which entries may differ from those of a classifier that is remembered,
+SAME_WEIGHTS = 64  # and of weights, whose classes may have been scaled
+
+
+@dataclass
+class Known:
+    """A vector, and its product with X or Xᵀ.
+
+    Attributes
+    ----------
+    vector, product : ndarray
+    error : float
+        A bound on the error of Xᵀa; infinite where nothing but a file says so.
+    size : float
+        An upper bound of Σ |a_i| ‖x_i‖.
+    rank : float
+        The larger the better: the margin of a classifier, or minus the bound that weights prove.
+    """
+
+    vector: np.ndarray
+    product: np.ndarray
+    error: float = 0.0
+    size: float = 0.0
+    rank: float = -math.inf
+
+
+class Memory(list[Known]):
+    """The last vectors whose products were asked for, and the best one.
+
+    Parameters
+    ----------
+    roundings : int
+        By which the entries of a vector may differ from those of one that is remembered.
+    """
+
+    def __init__(self, roundings: int) -> None:
+        super().__init__()
+        self.roundings = roundings
+
+    def keep(self, known: Known) -> None:
+        self.insert(0, known)
+        others = self[KNOWN:]
+        best = max(others, key=lambda known: known.rank, default=None)
+        self[KNOWN:] = [] if best is None or best.rank == -math.inf else [best]
+
+    def find(self, vector: np.ndarray) -> tuple[float, Known] | None:
+        """(factor, known): what is remembered of a vector, which is that many times as long."""
+        for place, known in enumerate(self):
+            factor = multiple_of(known.vector, vector, self.roundings)
+            if factor is not None:
+                self.insert(0, self.pop(place))
+                return factor, known
+        return None
+
+    @property
+    def best(self) -> Known | None:
+        ranked = [known for known in self if known.rank > -math.inf]
+        return max(ranked, key=lambda known: known.rank, default=None)
+
+
+class NotAtHand(Exception):
+    """Rows that a sharper bound would need are not in memory."""
+
+
+class BlockOperator(Operator):
+    """The rows of a stream as a linear map: each product is a pass, unless it is remembered.
+
+    A product is remembered for multiples of its vector, too. Of k columns of a classifier the
+    differences of k − 1 from the last are multiplied; of k sums, which add up to zero since every
+    row of the weights does, k − 1 are computed.
+
+    Parameters
+    ----------
+    stream : Stream
+    found : FirstPassResult
+    fit_intercept : bool
+
+    Attributes
+    ----------
+    products, sums : Memory
+        Classifiers w with Xw, and weights a with Xᵀa; copies for solvers share them.
+    at_hand : dict
+        The rows of the working set, under "rows"; shared as well.
+    is_closed : bool
+        No pass from now on.
+    """
+
+    def __init__(self, stream: Stream, found: FirstPassResult, fit_intercept: bool) -> None:
+        self.stream, self.fit_intercept = stream, fit_intercept
+        self.classes, self.shape = found.classes, (found.n_rows, found.width)
+        self._stored, self._mean = found.stored, found.centre
+        self.row_norms = read_only(norm_upper_bounds(found.squares(), found.stored))
+        self.radius = float(self.row_norms.max())
+        # coefficients of many classes are sums of weights
+        self.products = Memory(SAME)
+        self.sums = Memory(SAME_WEIGHTS + 2 * self.classes.size)
+        self.at_hand: dict[str, Rows] = {}
+        self.is_closed = False
+
+    @property
+    def passes(self) -> int:  # type: ignore[override]
+        return self.stream.passes
+
+    # --- passes --------------------------------------------------------------------------------
+
+    def scan(
+        self, w: np.ndarray | None = None, *, task: type[Scan] = Scan, **options: Any
+    ) -> Findings:
+        """One pass, with options of the task; its products are remembered."""
+        a = options.pop("a", None)
+        sent = w[:, :-1] - w[:, -1:] if w is not None and w.ndim == 2 else w
+        given = a[:, :-1] if a is not None and a.ndim == 2 else a
+        found: Findings = self._run(
+            task(self.classes, self.fit_intercept, w=sent, a=given, **options)
+        )
+        if w is not None:
+            self.products.keep(Known(w.copy(), read_only(found.all_products())))
+        if a is not None:
+            self.learn(a, found.sums, found.depth)
+        return found
+
+    def _run(self, task: Any) -> Any:
+        if self.is_closed:
+            raise OutOfTime
+        return self.stream.run(task)
+
+    def fetch(self, numbers: np.ndarray) -> Rows:
+        """The named rows, in their order: a pass."""
+        rows = Rows.joined(self._run(Fetch(np.sort(numbers), self.classes)))
+        return rows.chosen(rows.places(numbers))
+
+    # --- what is remembered --------------------------------------------------------------------
+
+    def learn(self, a: np.ndarray, sums: np.ndarray, depth: int) -> None:
+        """Remember Xᵀa, whose entries have that many roundings."""
+        roundings = depth + 8
+        if a.ndim == 2:  # errors of k − 1 sums add up in the last, and those of weights in a row
+            sums = np.column_stack([sums, -sums.sum(axis=1)])
+            roundings = math.ceil((1.0 + math.sqrt(a.shape[1])) * (roundings + 2 * a.shape[1]))
+        weights = np.abs(a).reshape(self.shape[0], -1).sum(axis=1)
+        size = up(float(weights @ self.row_norms), self.shape[0] + 8)
+        error = up(gamma(roundings) * size + self._underflow(sums))
+        self._keep_sum(Known(a.copy(), read_only(sums), error, size), float(weights.sum()))
+
+    def learn_mix(self, x: float, one: Known, y: float, other: Known, a: np.ndarray) -> None:
+        """Remember Xᵀa for a = x·one + y·other, a few roundings of nonnegative numbers away."""
+        x, y = abs(x), abs(y)
+        size = up(x * one.size + y * other.size)
+        error = up(x * one.error + y * other.error + gamma(8) * size)
+        product = x * one.product + y * other.product
+        error += self._underflow(product)
+        self._keep_sum(Known(a.copy(), read_only(product), error, size), float(np.abs(a).sum()))
+
+    def learn_rows(self, a: np.ndarray, rows: Rows) -> None:
+        """Remember Xᵀa for weights of rows that are in memory; others know nothing of it."""
+        numbers = nonzero_rows(a)
+        if not np.isin(numbers, rows.numbers).all():
+            return
+        X = rows.X[rows.places(numbers)].astype(np.float64, copy=False)
+        weights = a[numbers]
+        self.learn(a, X.T @ (weights[:, :-1] if a.ndim == 2 else weights), numbers.size)
+
+    def _keep_sum(self, known: Known, mass: float) -> None:
+        if mass > 0.0 and math.isfinite(known.error):
+            known.rank = -(float(np.linalg.norm(known.product)) + known.error) / mass
+        self.sums.keep(known)
+
+    def _underflow(self, product: np.ndarray) -> float:
+        """What entries and weights below the smallest float may add up to."""
+        return self.shape[0] * product.size * UNDERFLOW * (1.0 + self.radius)
+
+    # --- products ------------------------------------------------------------------------------
+
+    def scores_in_double(self, w: np.ndarray) -> np.ndarray:
+        if not w.any():
+            return np.zeros((self.shape[0], *w.shape[1:]))
+        found = self.products.find(w)
+        if found is None:
+            self.scan(w)
+        factor, known = found or (1.0, self.products[0])
+        return with_last_column(factor * known.product)
+
+    def _sum(self, a: np.ndarray, *, is_proved: bool = False) -> tuple[float, Known]:
+        """(factor, known) with factor · known.product = Xᵀa."""
+        found = self.sums.find(a)
+        if found is None or (is_proved and not math.isfinite(found[1].error)):
+            self.scan(a=a)
+            return 1.0, self.sums[0]
+        return found
+
+    def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
+        factor, known = self._sum(a)
+        return factor * known.product
+
+    apply, adjoint = scores_in_double, exact_adjoint
+
+    def adjoint_norm_bound(
+        self, a: np.ndarray, weighted_norms: float, *, sharp: bool = False
+    ) -> float:
+        rows = nonzero_rows(a)
+        if sharp and (few := self._at_hand(rows)) is not None:
+            return few.adjoint_norm_bound(a[rows], weighted_norms, sharp=True)
+        factor, known = self._sum(np.asarray(a, np.float64), is_proved=True)
+        product = factor * known.product
+        rounding = gamma(2 * self.sums.roundings + 8) * weighted_norms
+        error = up(abs(factor) * known.error + rounding + self._underflow(product))
+        return up(norm_bounds(product)[1] + error)
+
+    def score_depth(self, w: np.ndarray) -> int:
+        # differences of columns are √3 times as long, and have one more rounding
+        return (self._stored + 2 * SAME) * w.ndim
+
+    def mean(self) -> np.ndarray:
+        return self._mean
+
+    # --- single rows ---------------------------------------------------------------------------
+
+    def _at_hand(self, numbers: np.ndarray) -> MatrixOperator | None:
+        """An operator of the named rows, if they are in memory."""
+        rows = self.at_hand.get("rows")
+        if rows is None or not np.isin(numbers, rows.numbers).all():
+            return None
+        return as_operator(rows.X[rows.places(numbers)]).as_matrix()
+
+    def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
+        few = self._at_hand(index)
+        if few is None:
+            raise NotAtHand
+        return few.sharp_scores(np.arange(index.size), w)
+
+    def _needs_rows(self, *_: Any) -> np.ndarray:
+        raise NotImplementedError(
+            "rows in blocks cannot be read one by one; a method that needs them must say so in its "
+            "class attribute needs_memory"
+        )
+
+    combine = products_at = _needs_rows  # type: ignore[assignment]
+
+
+def multiple_of(known: np.ndarray, vector: np.ndarray, roundings: int = SAME) -> float | None:
+    """The factor that makes one vector the other but for roundings of its entries, or None."""
+    if known.shape != vector.shape:
+        return None
+    place = np.unravel_index(int(np.argmax(np.abs(known))), known.shape)
+    factor = float(vector[place] / known[place]) if known[place] else 0.0
+    same = roundings * UNIT_ROUNDOFF
+    for rows in (slice(0, 64), slice(None)):  # most often the first ones tell
+        error = np.abs(vector[rows] - factor * known[rows])
+        if not (error <= same * np.abs(vector[rows])).all():
+            return None
+    return factor
