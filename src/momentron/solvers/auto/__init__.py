@@ -84,9 +84,10 @@ class Auto(Solver):
     ten passes in all.
 
     A finite C is solved by Newton, on all the rows or on working sets of them; with the plain hinge
-    by Newton with multipliers, and by an interior point where intercepts are many. Many classes have
-    their own engine: alternating directions where inner products are in memory, and Newton with conjugate
-    gradients. Of data in blocks it sees the rows that matter (`momentron.streams.rounds`).
+    by Newton with multipliers, and by an interior point where intercepts are many. Many classes
+    have their own engine: alternating directions where inner products are in memory, and Newton
+    with conjugate gradients. Of data in blocks it sees the rows that matter
+    (`momentron.streams.rounds`).
 
     Parameters
     ----------

@@ -11,7 +11,6 @@ from scipy.linalg import blas
 
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.threads import own_threads
-from momentron.rows.dense import matvec, rmatvec
 from momentron.solvers.auto.deadline import Deadline, seconds_of
 from momentron.solvers.auto.forms import Direction, Form, InteriorStep, Loss, Point
 from momentron.solvers.auto.linear_algebra import (

@@ -30,8 +30,10 @@ class AutoSettings:
     column_stiffness: float = 50.0  # the largest C for Newton through columns, in units of 1/‖a‖²,
     column_support: int = 1200  # rows with slack from which a factor of their matrix takes longer,
     column_products: int = 80  # and products for one direction
-    box_few: int = 1500  # rows from which Newton with multipliers comes before the interior point,
-    box_few_values: int = 600  # and those of a kernel
+    # Rows from which Newton with multipliers comes before the interior point, with several
+    # intercepts, and those of a kernel.
+    box_few: int = 1500
+    box_few_values: int = 600
 
     # --- working sets --------------------------------------------------------------------------
     small: int = 400  # rows of a first working set; up to 1.5 times as many are taken at once
