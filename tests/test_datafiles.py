@@ -231,6 +231,16 @@ def test_target_is_never_ignored(write):
     assert data.y.tolist() == [7, 8]
 
 
+def test_npy_with_weights(write):
+    table = np.array([[1.0, 2, 0, 5], [3, 4, 1, 6]])
+    data = read_data(write("t.npy", npy(table)), target=2, weight=3)
+    assert (data.X.tolist(), data.y.tolist()) == ([[1, 2], [3, 4]], [0, 1])
+    assert data.weights.tolist() == [5, 6]
+    table[1, 3] = np.inf
+    path = write("t.npy", npy(table))
+    assert "row 1, column 3: inf is not finite" in refused(path, target=2, weight=3)
+
+
 def test_classes(write):
     path = write("t.csv", "1,0\n2,1\n3,2\n4,1\n")
     for classes in ([1, 2], ["1", "2"], (1.0, 2)):

@@ -129,6 +129,20 @@ def test_long_decimals_are_told(write):
     assert any("1 cell of a with more digits" in note for note in data.taken)
 
 
+def test_a_single_level_has_no_dummies(write):
+    data = read_data(write("a,b,y\n1,x,0\n2,x,1\n3,x,1\n"), options=TableOptions(dummies=True))
+    assert data.X.tolist() == [[1], [2], [3]]
+    assert data.columns.features == data.feature_names == ["a"]
+
+
+def test_text_among_weights_and_counts_is_refused_by_line_and_column(write):
+    path = write("s,f,w,a\n1,2,x,0\n3,4,1,1\n")
+    assert "line 2, column 'w' (position 2): 'x' is not a number" in refused(path, weight="w")
+    path = write("s,f,a\n1,2,0\n3,z,1\n")
+    found = refused(path, target="s", failures="f")
+    assert "line 3, column 'f' (position 1): 'z' is not a number" in found and "--drop" not in found
+
+
 @pytest.mark.parametrize(
     "options", [{"delimiter": ";;"}, {"decimal": "x"}, {"delimiter": ",", "decimal": ","}]
 )

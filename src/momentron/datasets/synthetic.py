@@ -118,9 +118,7 @@ def shuffled(
 ) -> Synthetic:
     """Permute the rows, of which the first len(q) are the support."""
     order = rng.permutation(len(y))
-    place = np.empty(len(y), dtype=np.int64)
-    place[order] = np.arange(len(y))
-    support = place[: len(q)]
+    support = np.argsort(order)[: len(q)]  # where those rows have gone
     rank = np.argsort(support)
     return Synthetic(
         X[order], y[order], margin, coef, intercept, support[rank], q[rank], fit_intercept

@@ -23,14 +23,12 @@ def is_instance(thing: Any, module: str, name: str) -> bool:
     return any(base.__name__ == name and base.__module__ == module for base in classes)
 
 
-def is_converted(X: Any) -> bool:
-    """Whether the values of a dense tensor must be copied: for their type, or from a device."""
-    return is_tensor(X) and is_dense(X) and not _is_readable(X)
-
-
 def copied_bytes(X: Any) -> int:
-    """Bytes that the copy of a dense tensor takes on the host; 0 where there is none to make."""
-    return X.numel() * host_itemsize(X) if is_converted(X) and X.ndim == 2 else 0
+    """Bytes that a copy of a dense matrix takes on the host: of a tensor whose type numpy lacks,
+    or that is on another device. 0 for anything else, which is read where it is.
+    """
+    is_matrix = is_tensor(X) and is_dense(X) and X.ndim == 2
+    return X.numel() * host_itemsize(X) if is_matrix and not _is_readable(X) else 0
 
 
 def as_host(X: Any) -> Any:
@@ -56,7 +54,7 @@ def as_host(X: Any) -> Any:
 
 def row_parts(X: Any) -> Iterator[tuple[int, Any]]:
     """(number of the first row, rows): X itself, or blocks of a tensor that must be converted."""
-    if not is_converted(X) or X.ndim != 2 or X.shape[0] == 0:
+    if copied_bytes(X) == 0:
         yield 0, X
         return
     size = max(1, BLOCK_BYTES // (host_itemsize(X) * max(1, X.shape[1])))

@@ -38,7 +38,7 @@ class FeatureColumns:
         found: list[str] = []
         for name in self.names or ():
             dummies = [f"{name}[{level}]" for level in self.levels.get(name, ())[1:]]
-            found += dummies or [name]
+            found += dummies if name in self.levels else [name]
         return found
 
 
