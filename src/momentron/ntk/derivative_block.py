@@ -34,7 +34,7 @@ class Block:
         self.units, self.is_factored = plan.structure.units, plan.factored
         self.u: dict[int, Tensor] = {}  # of each unit that is factored, (n, P, F)
         self.delta: dict[int, Tensor] = {}  # of each unit that is factored, (n, P, outputs, C)
-        # of each output and all else, (n, ...)
+        # of each output and all else, (n, entries)
         self.written: list[dict[Any, Tensor]] = [{} for _ in outputs]
 
     def take(self, piece: Piece, start: int = 0) -> None:
@@ -54,10 +54,10 @@ class Block:
             if o == 0:
                 self._keep(self.u, place, rows, u)
         for name, gradient in piece.gradients.items():
-            self._keep(self.written[o], name, rows, gradient.to(dtype))
+            self._keep(self.written[o], name, rows, gradient.reshape(len(gradient), -1).to(dtype))
 
     def _keep(self, wholes: dict[Any, Tensor], place: Any, rows: slice, part: Tensor) -> None:
-        """Fill in some rows; no copy where they are all, since the order of entries is any."""
+        """Fill in some rows; no copy where they are all."""
         if rows.stop - rows.start == self.n:
             wholes[place] = part
             return
@@ -72,7 +72,7 @@ class Block:
         for place in self.u:
             self._add_factored(place, other, rows, columns, pairs)
         for a, b, target in pairs:
-            for left, right in map(_as_matrices, self._written(a), other._written(b)):
+            for left, right in zip(self._written(a), other._written(b), strict=True):
                 _add(target, left[rows] @ right[columns].T)
 
     def _written(self, outputs: slice) -> Iterator[Tensor]:
@@ -116,22 +116,7 @@ class Block:
                 flat, inputs = delta[rows].flatten(2), self._input_products(unit, u[rows], u[rows])
                 _add(target[rows], (flat @ flat.mT).mul_(inputs).sum((1, 2)))
         for gradient in self._written(slice(None)):
-            flat, _ = _as_matrices(gradient, gradient)
-            _add(target, torch.einsum("nd,nd->n", flat, flat))
-
-
-def _as_matrices(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """One row per example, with the entries of both in the same order; no copy where one serves."""
-    order = _order(left)
-    if order == _order(right):
-        left, right = left.permute(order), right.permute(order)
-    return left.reshape(len(left), -1), right.reshape(len(right), -1)
-
-
-def _order(gradients: Tensor) -> list[int]:
-    """The axes as they follow in memory, the examples first."""
-    strides = gradients.stride()
-    return [0, *sorted(range(1, gradients.ndim), key=lambda axis: -strides[axis])]
+            _add(target, torch.einsum("nd,nd->n", gradient, gradient))
 
 
 def _add(target: Tensor, part: Tensor) -> None:

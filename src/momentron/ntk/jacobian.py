@@ -58,7 +58,7 @@ class ExampleGradients:
         self.names = list(names)
         self.parameters = [model.get_parameter(name) for name in names]
         self._place = {id(m): place for place, unit in enumerate(units) for m in unit.modules}
-        self.is_vectorised = self._can_vectorise(x)
+        self.is_vectorised = self._can_vectorise(x[:2])
 
     def __call__(self, X: Examples, rows: slice, outputs: range) -> Iterator[Piece]:
         """The derivatives of each output, for all rows at once or for one after the other."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import compress
 from typing import NamedTuple
 
 from momentron.errors import InputError
@@ -171,12 +172,8 @@ def _candidates(
             factored.append(flops(kept) <= flops(written))
             costs.append(kept if factored[-1] else written)
         total = Cost(*map(sum, zip(*costs, strict=True)))
-        squares = (
-            unit.positions**2
-            for unit, is_factored in zip(structure.units, factored, strict=True)
-            if is_factored
-        )
-        scratch = max([usual, *squares])
+        positions = (unit.positions for unit in compress(structure.units, factored))
+        scratch = max([usual, *(P**2 for P in positions)])
         for columns in _halves(shape.n2):
             plan = Plan(
                 structure, shape, itemsize, tuple(factored), total, scratch, outputs, columns
