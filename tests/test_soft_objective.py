@@ -78,9 +78,9 @@ def test_the_weights_of_a_hinge_are_balanced_though_what_was_proposed_is_not():
     problem = Problem.from_data(X, y, C=1e-4, penalty="hinge")
     proposed = problem.prices.copy()
     upper = problem.certify(problem.zeros(), proposed).upper
-    dual = problem.sparse_dual(proposed)
+    rows, weights = problem.support(proposed)
     alpha, signs = np.zeros(5), 2.0 * y - 1.0
-    alpha[dual.rows] = dual.weights
+    alpha[rows] = weights
     assert abs(signs @ alpha) <= 1e-12 * alpha.sum()
     assert (alpha >= 0.0).all() and (alpha <= 1e-4).all()
     value = alpha.sum() - 0.5 * float((signs * alpha) @ X[:, 0]) ** 2

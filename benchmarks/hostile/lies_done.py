@@ -299,7 +299,7 @@ def _solve_inside(problem: Any, state: Any) -> None:
 
 def _claim_weights(problem: Any, state: Any) -> None:
     """On streams: weights that are zero, as a file might have them."""
-    state.mu = problem.weights_from_array(0.0 * problem.weights_to_array(state.mu))
+    state.mu = 0.0 * state.mu
 
 
 def _know_classifiers(problem: Any, state: Any) -> None:

@@ -29,7 +29,6 @@ from momentron.rows.validation import TrainingData, operator_of, weighed
 from momentron.solvers import Solver, Start
 from momentron.solvers.checkpoint import Checkpoint
 from momentron.solvers.loop import Callback, Run, solve
-from momentron.solvers.margin_problem import SparseDual
 from momentron.solvers.problem import Problem
 from momentron.status import Predictor, Status
 from momentron.views.progress import TableReporter
@@ -181,16 +180,14 @@ def make_result(
     solver: Solver,
     outcome: Run,
     chosen: Choice | None = None,
-    dual: SparseDual | None = None,
 ) -> MarginResult:
-    """The outcome in the user's units; with another classifier and dual weights, if any."""
+    """The outcome in the user's units; with another classifier and no weights, if there is one."""
     begin = time.perf_counter()
+    q, is_proven = outcome.q, chosen is None
     chosen = chosen or choose_classifier(problem, outcome)
-    if dual is None:
-        q = outcome.q
-        if problem.penalty.has_box and outcome.certificate.upper == math.inf:
-            q = np.zeros_like(q)  # nothing is proven, and to scale q may take longer than the solve
-        dual = problem.sparse_dual(q)
+    if problem.penalty.has_box and outcome.certificate.upper == math.inf:
+        is_proven = False  # and to scale q may take longer than the solve
+    support, dual = problem.support(q if is_proven else np.zeros_like(q))
     is_soft, status, predictor = problem.is_soft, outcome.status, chosen.predictor
     if not chosen.coef.any():
         predictor = Predictor.CONSTANT
@@ -201,9 +198,9 @@ def make_result(
         certificate=outcome.certificate.with_margin(chosen.margin, is_bound=not is_soft),
         coef=chosen.coef,
         intercept=chosen.intercept,
-        support=dual.rows,
-        dual=dual.weights,
-        support_labels=problem.classes[dual.codes],
+        support=support,
+        dual=dual,
+        support_labels=problem.classes[problem.labels.codes[support]],
         n_rows=problem.n_rows,
         n_iter=outcome.n_iter,
         passes=outcome.passes,

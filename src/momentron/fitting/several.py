@@ -5,15 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from momentron.arithmetic.clock import NO_TIME, TimeLimit
 from momentron.fitting.fallback import OPEN, Choice, Classifier, fallback
 from momentron.fitting.fits import FitRows, Fits, fit_rows, make_result
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.solvers.loop import Callback, Run, without_time
-from momentron.solvers.margin_problem import SparseDual
 from momentron.status import Predictor, Status
 
 FALLBACK_SHARE = 0.2  # of the time that is left, for what classes have that time is too short for
@@ -122,10 +119,8 @@ def without_solve(
     rows: FitRows, options: FitOptions, status: Status, choice: Choice
 ) -> MarginResult:
     """What there is without a solve: a classifier that is known, and the widest interval."""
-    problem, k = options.problem_of(rows.data, rows.operator), rows.data.classes.size
+    problem = options.problem_of(rows.data, rows.operator)
     run = Run(problem, options.solver, options.budget, record_every=options.record_every)
     run.status, run.certificate = status, without_time(problem)
-    nowhere = np.empty(0, np.intp)
-    dual = SparseDual(nowhere, nowhere, np.empty((0, k) if k > 2 else 0))
-    result = make_result(problem, options.solver, run, choice, dual)
+    result = make_result(problem, options.solver, run, choice)
     return replace(result, n_rows=rows.n_given)

@@ -35,10 +35,9 @@ from momentron.data.safefiles import (
     require_writable,
     write_atomically,
 )
-from momentron.errors import InputError, SolverError, WriteWarning, one_line, short
+from momentron.errors import InputError, WriteWarning, one_line, short
 from momentron.rows.operator import row_blocks
 from momentron.rows.validation import TrainingData
-from momentron.solvers.problem import Problem
 from momentron.views.trace import Row, Trace
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ class Checkpoint(Lock):
 
     def resume(self, run: "Run") -> bool:
         """Whether there was a file to continue from; refuses a method whose state no file holds."""
-        state_arrays(run.seen, run.state)
+        state_arrays(run.state)
         arrays = self.read()
         if arrays is not None:
             restore_run(run, arrays)
@@ -164,11 +163,11 @@ def run_arrays(run: "Run") -> Arrays:
     counts = (run.next, run.clock.total(), trace.n_iter, problem.passes)
     return {
         "best.w": run.w,
-        "best.q": problem.weights_to_array(run.q),
+        "best.q": run.q,
         "best.last_w": run.last_w,
         "trace": np.array([astuple(row) for row in trace]).reshape(-1, len(Trace.columns)),
         "numbers": np.array((run.lower, run.upper, *counts)),
-        **state_arrays(problem, run.state),
+        **state_arrays(run.state),
         **{PROBLEM + name: array for name, array in problem.to_arrays().items()},
     }
 
@@ -187,9 +186,9 @@ def restore_run(run: "Run", arrays: Arrays) -> None:
         raise unusable(f"its bounds and counts are {numbers.tolist()}")
     own = {k.removeprefix(PROBLEM): v for k, v in arrays.items() if k.startswith(PROBLEM)}
     problem.from_arrays(own, int(passes))
-    restore_state(problem, run.state, arrays)
+    restore_state(run.state, arrays)
     run.w = taken("best.w", arrays, run.w)
-    run.q = problem.weights_from_array(taken("best.q", arrays, problem.weights_to_array(run.q)))
+    run.q = problem.weights_from_array(taken("best.q", arrays, run.q))
     run.last_w = taken("best.last_w", arrays, run.last_w)
     run.lower, run.upper, run.next = lower, upper, int(following)
     run.clock.before = seconds
@@ -206,41 +205,34 @@ def _parts_of(state: Any) -> dict[str, Any]:
     return state.to_arrays() if hasattr(state, "to_arrays") else {"t": state.t} | vars(state)
 
 
-def state_arrays(problem: Problem, state: Any, prefix: str = "state.") -> Arrays:
-    """A solver's state as arrays; an error where some part of it is neither numbers nor weights."""
+def state_arrays(state: Any, prefix: str = "state.") -> Arrays:
+    """A solver's state as arrays; an error where some part of it is not numbers."""
     arrays: Arrays = {}
     for name, value in _parts_of(state).items():
         if hasattr(value, "to_arrays"):
-            arrays |= state_arrays(problem, value, f"{prefix}{name}.")
+            arrays |= state_arrays(value, f"{prefix}{name}.")
         elif isinstance(value, np.ndarray | float | int):
             arrays[prefix + name] = np.asarray(value)
         else:
-            try:
-                arrays[prefix + name] = problem.weights_to_array(value)
-            except SolverError:
-                raise InputError(
-                    f"checkpoint needs a method whose state is numbers, such as momentum; here "
-                    f"{name!r} is {type(value).__name__}: leave checkpoint out"
-                ) from None
+            raise InputError(
+                f"checkpoint needs a method whose state is numbers, such as momentum; here "
+                f"{name!r} is {type(value).__name__}: leave checkpoint out"
+            )
     return arrays
 
 
-def restore_state(problem: Problem, state: Any, arrays: Arrays, prefix: str = "state.") -> None:
+def restore_state(state: Any, arrays: Arrays, prefix: str = "state.") -> None:
     """Set a fresh state to what `state_arrays` gave."""
     found: dict[str, Any] = {}
     for name, fresh in _parts_of(state).items():
         if hasattr(fresh, "to_arrays"):
-            restore_state(problem, fresh, arrays, f"{prefix}{name}.")
-        elif isinstance(fresh, np.ndarray):
-            found[name] = taken(prefix + name, arrays, fresh)
-        elif isinstance(fresh, float | int):
-            value = taken(prefix + name, arrays, np.asarray(fresh))
+            restore_state(fresh, arrays, f"{prefix}{name}.")
+            continue
+        found[name] = value = taken(prefix + name, arrays, np.asarray(fresh))
+        if not isinstance(fresh, np.ndarray):
             if np.isnan(value) or (isinstance(fresh, int) and value < 0):
                 raise unusable(f"{name} is {value}, which is impossible")
             found[name] = value.item()
-        else:
-            array = taken(prefix + name, arrays, problem.weights_to_array(fresh))
-            found[name] = problem.weights_from_array(array)
     if hasattr(state, "from_arrays"):
         state.from_arrays(found)
     else:

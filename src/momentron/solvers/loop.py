@@ -45,7 +45,7 @@ class Certified(NamedTuple):
     """A pair with the certificate that was computed from it."""
 
     w: np.ndarray
-    q: Any
+    q: np.ndarray
     certificate: Certificate
 
 
@@ -91,7 +91,7 @@ class Run:
     Attributes
     ----------
     status : Status
-    w, q : ndarray, and weights as the problem has them
+    w, q : ndarray
         The best pair, which is the one certified once the run is over.
     certificate : Certificate
     last_w : ndarray
@@ -120,12 +120,12 @@ class Run:
         self.state: Any = None
         self.trace = Trace(self.record_every)
         self.w = self.last_w = problem.zeros()
-        self.q: Any = problem.even_weights()
+        self.q = np.ones(problem.size)
         self.lower, self.upper = -math.inf, math.inf
         self.n_iter, self.passes, self.seconds = 0, 0, 0.0
         self.next = 0  # the iteration from which to ask for a certificate again
         self._certified: Certified | None = None
-        self._refined: tuple[np.ndarray, Any] | None = None
+        self._refined: tuple[np.ndarray, np.ndarray] | None = None
         self._vanishing = min(self.budget.tol, self.solver.vanishing(self.budget.tol))
         self._references: References = []
 
@@ -211,7 +211,7 @@ class Run:
             self.w = admitted(primals[best].w, problem.w_shape, "w")
             self.lower = margins[best]
         if candidates.upper < self.upper:
-            self.q = problem.admitted_weights(candidates.q)
+            self.q = admitted(candidates.q, (problem.size,), "q")
             self.upper = candidates.upper
         self.last_w = primals[0].w
         self.trace.n_iter += 1

@@ -1,5 +1,6 @@
 """What a solver sees of a problem, wherever its rows are: in memory, on disk or on a cluster."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -8,13 +9,12 @@ import numpy as np
 
 from momentron.dual.combination import mix_in_place
 from momentron.dual.dualsets import DualSet
+from momentron.dual.penalty import Penalty
 
 if TYPE_CHECKING:
     from momentron.solvers.solver import Start
 
 COLD = np.empty(0)  # no nearby evaluation to start from
-
-__all__ = ["Evaluation", "MarginProblem", "SparseDual"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Evaluation:
     Attributes
     ----------
     w : ndarray
-    scores : ndarray
+    scores : ndarray of shape (size,)
         Zw: violations, the larger the worse.
-    weights : ndarray
+    weights : ndarray of shape (size,)
         q = ∇ψ(Zw).
     psi : float
         ψ(Zw).
@@ -45,8 +45,9 @@ class MarginProblem(ABC):
     """Find w with the largest margin: the least −⟨z, w⟩/‖w‖ over the rows z of Z, or over C.
 
     Solvers work in units of R, in which the theorems hold; `to_units_of_x` takes a margin back.
-    Dual weights are arrays. Mix them by `mix`: where the rows are read in blocks, Zᵀq of such a mix
-    needs no pass.
+    Scores and dual weights are arrays of shape (size,), wherever the rows are. In blocks a product
+    is a pass, unless passes have shown it: Zᵀq of weights that `evaluate` gave, and of a `mix` of
+    such weights, is known.
 
     Attributes
     ----------
@@ -64,6 +65,9 @@ class MarginProblem(ABC):
     w_shape : tuple of int
         The shape of a classifier w.
     dual_set : DualSet
+        Which weights are allowed.
+    penalty : Penalty
+        What slack costs.
     size : int
         The number of constraints, and of dual weights.
     """
@@ -76,6 +80,7 @@ class MarginProblem(ABC):
     rho: float
     psi_zero: float
     dual_set: DualSet
+    penalty: Penalty
     size: int
 
     # --- classifiers ---------------------------------------------------------------------------
@@ -89,20 +94,27 @@ class MarginProblem(ABC):
         """‖w‖ in the space where the classifier lives, with slack or without."""
 
     @abstractmethod
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        """Zw, in units of R: violations, the larger the worse."""
+
     def margin(self, w: np.ndarray, scores: np.ndarray) -> float:
         """γ(w): the least −⟨z, w⟩ for the best intercepts, over ‖w‖, in units of R; γ(0) = 0."""
+        if self.penalty.has_box:
+            return float(scores[0])
+        norm = self.norm(w)
+        return self.dual_set.margin(scores) / norm if norm > 0.0 else 0.0
 
     @abstractmethod
     def start(self, given: "Start | None" = None) -> Evaluation:
         """The evaluation of w = 0, at no pass; or of a given start, for one, in memory alone."""
 
-    @abstractmethod
     def evaluate(self, w: np.ndarray, near: np.ndarray = COLD) -> Evaluation:
         """Scores, weights and ψ of a classifier: one pass.
 
-        In blocks `gradient` of these weights is then free, unless many classes have intercepts.
         `near` is that of the last evaluation, to save time; whatever it is, the answer is right.
         """
+        scores = self.scores(w)
+        return Evaluation(w, scores, *self.dual_set.link_near(scores, near))
 
     @abstractmethod
     def combination(self) -> Any:
@@ -116,20 +128,21 @@ class MarginProblem(ABC):
 
     @abstractmethod
     def gradient(self, q: np.ndarray) -> np.ndarray:
-        """Zᵀq: a pass; none in blocks for weights of an evaluation, and mixes of these."""
+        """Zᵀq: a pass, or nothing where passes over blocks have shown it."""
 
     def mix(
         self, a: np.ndarray, x: float, b: np.ndarray, y: float, *, in_place: bool = False
     ) -> np.ndarray:
-        """x·a + y·b for weights a and b; in place, the memory of `a` is used for the answer."""
+        """x·a + y·b for weights a and b, with x and y at least 0; in place, in the memory of a."""
         if not in_place:
             return x * a + y * b
         mix_in_place(a, x, b, y)
         return a
 
-    @abstractmethod
     def upper(self, gradient: np.ndarray, q: np.ndarray) -> float:
         """The upper bound ‖Zᵀq‖ over the sum of q, in units of R, for the gradient Zᵀq."""
+        mass = float(q.sum())
+        return self.norm(gradient) / mass if mass > 0.0 else math.inf
 
     # --- the loss ------------------------------------------------------------------------------
 
@@ -157,28 +170,3 @@ class MarginProblem(ABC):
             return float(value * self.radius)
         with np.errstate(over="ignore", under="ignore"):
             return float(np.ldexp(value * self.radius, self.exponent))
-
-
-@dataclass(frozen=True)
-class SparseDual:
-    """Dual weights of the rows that have any.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (s,)
-        Their numbers, in sorted order.
-    codes : ndarray of shape (s,)
-        The places of their labels among the classes.
-    weights : ndarray of shape (s,), or (s, k)
-    """
-
-    rows: np.ndarray
-    codes: np.ndarray
-    weights: np.ndarray
-
-    @classmethod
-    def above_rounding(cls, codes: np.ndarray, dual: np.ndarray) -> "SparseDual":
-        """Those of the rows whose weight is above rounding level."""
-        totals = dual if dual.ndim == 1 else dual.sum(axis=1)
-        kept = (totals > 1e-12 * totals.max(initial=0.0)).nonzero()[0]
-        return cls(kept, codes[kept], dual[kept])

@@ -28,12 +28,11 @@ from momentron.dual.dualsets import DualSet
 from momentron.dual.labels import Labels, as_labels
 from momentron.dual.losses import Loss, as_loss
 from momentron.dual.penalty import HARD, Penalty
-from momentron.errors import SolverError
 from momentron.rows import Operator
 from momentron.rows.kernels.choice import KernelChoice
 from momentron.rows.operator import read_only_copy, shallow_copy
 from momentron.rows.validation import TrainingData, operator_of
-from momentron.solvers.margin_problem import COLD, Evaluation, MarginProblem, SparseDual
+from momentron.solvers.margin_problem import COLD, Evaluation, MarginProblem
 from momentron.solvers.solver import Start
 
 __all__ = ["KernelChoice", "Problem"]
@@ -249,16 +248,9 @@ class Problem(MarginProblem):
         return norm
 
     def scores(self, w: np.ndarray) -> np.ndarray:
-        """Zw, in units of R: violations, the larger the worse."""
         head, more = self.parts(w / self.radius)
         scores = self.labels.scores(self.operator.apply(head))
         return scores - self.penalty.root * more if self.penalty.has_ridge else scores
-
-    def margin(self, w: np.ndarray, scores: np.ndarray) -> float:
-        if self.penalty.has_box:
-            return float(scores[0])
-        norm = self.norm(w)
-        return self.dual_set.margin(scores) / norm if norm > 0.0 else 0.0
 
     def start(self, given: Start | None = None) -> Evaluation:
         if given is None:
@@ -269,10 +261,6 @@ class Problem(MarginProblem):
             outputs = self.operator.scores_in_double(w) + self.labels.all_intercepts(given.b)
             w = self.with_slack(w, np.maximum(0.0, 1.0 + self.labels.scores(outputs)))
         return self.evaluate(self.radius * w)
-
-    def evaluate(self, w: np.ndarray, near: np.ndarray = COLD) -> Evaluation:
-        scores = self.scores(w)
-        return Evaluation(w, scores, *self.dual_set.link_near(scores, near))
 
     def combination(self) -> Any:
         return Combination(self)
@@ -302,17 +290,9 @@ class Problem(MarginProblem):
 
     # --- weights -------------------------------------------------------------------------------
 
-    def even_weights(self) -> np.ndarray:
-        """The same weight for every constraint."""
-        return np.ones(self.size)
-
     def gradient(self, q: np.ndarray) -> np.ndarray:
         image = self.operator.adjoint(self.labels.mix(q))
         return self.joined(image, -self.penalty.root * q) / self.radius
-
-    def upper(self, gradient: np.ndarray, q: np.ndarray) -> float:
-        mass = float(q.sum())
-        return self.norm(gradient) / mass if mass > 0.0 else math.inf
 
     def dual_norm(self, q: np.ndarray) -> float:
         """‖Zᵀq‖ in the units of the operator, in float64 over the rows where q is not zero."""
@@ -321,19 +301,15 @@ class Problem(MarginProblem):
 
     # --- for the certificate and the result ----------------------------------------------------
 
-    def admitted_weights(self, q: Any) -> Any:
-        """Proposed weights in a form that no solver can change any more."""
-        return admitted(q, (self.size,), "q")
-
     def admitted_pair(self, w: Any, q: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Both, as a pair with more digits than float64 has."""
+        """A proposed pair with more digits than float64 has, in arrays that no solver can reach."""
         whole = takes_whole_numbers(self)
         return (
             admitted(w, self.w_shape, "w", whole=whole),
             admitted(q, (self.size,), "q", whole=whole),
         )
 
-    def certify(self, w: np.ndarray, q: Any, *, sharp: bool = False) -> Certificate:
+    def certify(self, w: np.ndarray, q: np.ndarray, *, sharp: bool = False) -> Certificate:
         """The interval that an admitted pair proves."""
         proved = certify_hinge if self.penalty.has_box else certify
         return proved(self, w, q, sharp=sharp)
@@ -399,15 +375,20 @@ class Problem(MarginProblem):
         b = stretch * b
         return stretch * recomputed(self.base, w), b if b.size > 1 else float(b[0])
 
-    def sparse_dual(self, q: np.ndarray) -> SparseDual:
-        """The weights of the rows that have any; of the hinge α itself, 0 ≤ α_i ≤ C_i, balanced."""
+    def support(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(rows whose weight is above rounding level, these weights) of weights in the dual set.
+
+        With the hinge they are α itself, 0 ≤ α_i ≤ C_i and balanced.
+        """
         if self.penalty.has_box:
             with np.errstate(over="ignore", under="ignore"):
                 weights = np.ldexp(box_weights(self, q), -2 * self.exponent)
         else:
             weights = self.dual_set.normalize(q)
         dual = self.labels.dual_of(weights)
-        return SparseDual.above_rounding(self.labels.codes, dual)
+        totals = dual if dual.ndim == 1 else dual.sum(axis=1)
+        rows = (totals > 1e-12 * totals.max(initial=0.0)).nonzero()[0]
+        return rows, dual[rows]
 
     # --- for checkpoints -----------------------------------------------------------------------
 
@@ -419,12 +400,6 @@ class Problem(MarginProblem):
         """Count what an earlier run has done, and check what its file says."""
         self.operator.passes = passes
 
-    def weights_to_array(self, q: Any) -> np.ndarray:
-        """Weights as a file keeps them; SolverError where q is not an array."""
-        if not isinstance(q, np.ndarray):
-            raise SolverError(f"{type(q).__name__} is not an array of weights")
-        return q
-
-    def weights_from_array(self, array: np.ndarray) -> Any:
+    def weights_from_array(self, array: np.ndarray) -> np.ndarray:
         """Weights from a file; they prove nothing that was not proved in this run."""
         return array
