@@ -18,7 +18,7 @@ from momentron.data.files import Table, TableOptions, read_data, read_frame
 from momentron.data.files.table import naming
 from momentron.errors import InputError, one_line, short, some
 from momentron.separability.designs import Design, read_design
-from momentron.separability.designs.spelling import columns_of
+from momentron.separability.designs.design_formulas import columns_of
 from momentron.solvers import SOLVERS, Solver
 
 Names = list[str] | None

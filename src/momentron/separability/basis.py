@@ -20,7 +20,6 @@ from momentron.separability.cone import Cone
 from momentron.separability.projection import FEW, NotFound, whole_multiples
 from momentron.solvers.rational.memory import TooLarge
 from momentron.solvers.rational.systems import (
-    PRIME,
     Vector,
     minor,
     primitive,
@@ -77,27 +76,6 @@ def null_space(rows: list[Vector], pivots: list[int], free: list[int]) -> dict[i
             found = {c: v for c, v in zip(pivots, column, strict=True) if v} | {f: denominator}
             vectors[f] = dict(sorted(zip(found, primitive([*found.values()]), strict=True)))
     return vectors
-
-
-def combination(vectors: list[Vector], target: Vector) -> tuple[list[int], list[int], int] | None:
-    """(positions, numerators, denominator): independent vectors whose weighted sum is the target.
-
-    None if there is no such sum.
-    """
-    used = sorted(set[int]().union(*vectors))
-    K = np.array([[vector.get(c, 0) % PRIME for c in used] for vector in vectors], np.int64)
-    rows, columns = minor(sp.csr_array(K.reshape(len(vectors), len(used))))
-    chosen, at = rows.tolist(), [used[c] for c in columns]
-    matrix = [[vectors[i].get(c, 0) for i in chosen] for c in at]
-    try:
-        numerators, denominator = solve_whole(matrix, [target.get(c, 0) for c in at])
-    except ZeroDivisionError:  # the prime has lost rank
-        return None
-    left = {c: -denominator * v for c, v in target.items()}
-    for i, factor in zip(chosen, numerators, strict=True):
-        for c, v in vectors[i].items():
-            left[c] = left.get(c, 0) + factor * v
-    return None if any(left.values()) else (chosen, numerators, denominator)
 
 
 def one_sided_column(cone: Cone) -> list[int] | None:
@@ -193,11 +171,14 @@ def circuit_conflict(cone: Cone, boundary: np.ndarray, one: int) -> ExactWeights
     first = others[:: 1 + others.size // (FEW * target.size)]
     try:
         support = cone.rows.project(target, others, first).support
-        *vectors, last = cone.pairs.vectors(np.append(support, one))
-        found = combination(vectors, {c: -v for c, v in last.items()})
-    except (NotFound, TooLarge):
+        rows, columns = minor(cone.pairs.residues(support))
+        pairs = np.append(support[rows], one)
+        *vectors, last = cone.pairs.vectors(pairs)
+        matrix = [[a.get(c, 0) for a in vectors] for c in columns]
+        numerators, denominator = solve_whole(matrix, [-last.get(c, 0) for c in columns])
+    except (NotFound, TooLarge, ZeroDivisionError):
         return None
-    if found is None or min(found[1], default=0) <= 0:
+    weights = [*numerators, denominator]
+    if min(numerators, default=0) <= 0 or any(cone.pairs.combine(weights, pairs)):
         return None
-    chosen, numerators, denominator = found
-    return ExactWeights(np.append(support[chosen], one), [*numerators, denominator], 1)
+    return ExactWeights(pairs, weights, 1)
