@@ -422,7 +422,7 @@ def test_what_passes_have_proved_is_not_lent(data):
         def step(self, problem, state):
             super().step(problem, state)
             problem.longest, problem.exponent, problem.n_rows = 0.0, 3, 1
-            problem.classes, problem.counts = problem.classes[::-1], problem.counts[::-1]
+            problem.classes, problem.row_norms = problem.classes[::-1], problem.row_norms[::-1]
             assert not hasattr(problem, "evidence")
 
     honest = max_margin(data.X, data.y)
