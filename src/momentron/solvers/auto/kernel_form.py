@@ -144,17 +144,8 @@ class KernelForm(DualForm):
         Those of the margins, σ(1 − p), have σ times the error of a direction.
         """
         u, b, p = self.point
-        alpha = self._balanced(np.clip(u, 0.0, loss.upper), loss.upper)
+        alpha = balanced(np.clip(u, 0.0, loss.upper), loss.upper, self.Y)
         self.point = Point(alpha, b, p + self.image(alpha - u))
-        return alpha
-
-    def _balanced(self, alpha: np.ndarray, upper: float | np.ndarray) -> np.ndarray:
-        """α with Yᵀα = 0, as far as the weights between the bounds allow."""
-        for _ in range(3 * self.Y.shape[1]):
-            off, free = float(self.Y[:, 0] @ alpha), (alpha > 0.0) & (alpha < upper)
-            if not free.any() or abs(off) <= 1e-14 * float(alpha.sum()):
-                break
-            alpha = np.clip(alpha - free * (off / np.count_nonzero(free)) * self.y, 0.0, upper)
         return alpha
 
     # --- bounds --------------------------------------------------------------------------------
@@ -237,6 +228,16 @@ class KernelForm(DualForm):
             if not is_closer or left <= accuracy * np.linalg.norm(first + gradients.x):
                 break
         return first + gradients.x, db
+
+
+def balanced(alpha: np.ndarray, upper: float | np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """α with Yᵀα = 0 for two classes, as far as the weights between the bounds allow."""
+    for _ in range(3 * Y.shape[1]):
+        off, free = float(Y[:, 0] @ alpha), (alpha > 0.0) & (alpha < upper)
+        if not free.any() or abs(off) <= 1e-14 * float(alpha.sum()):
+            break
+        alpha = np.clip(alpha - free * (off / np.count_nonzero(free)) * Y[:, 0], 0.0, upper)
+    return alpha
 
 
 def _room_of(kernel: KernelOperator) -> int:

@@ -27,6 +27,7 @@ class AutoSettings:
     split_finest: float = 1e-7  # as far as single precision is likely to get
     pass_seconds: float = 0.02  # seconds of a factor from which products may be faster,
     pass_products: int = 60  # and products of a step compared with it
+    proposal_seconds: float = 0.02  # seconds of a factor from which LIBLINEAR is asked first
     column_stiffness: float = 50.0  # the largest C for Newton through columns, in units of 1/‖a‖²,
     column_support: int = 1200  # rows with slack from which a factor of their matrix takes longer,
     column_products: int = 80  # and products for one direction

@@ -33,6 +33,7 @@ from momentron.solvers.auto.newton import (
     step_along_mean,
 )
 from momentron.solvers.auto.primal_form import FINE, SOLVING, PrimalForm, product_seconds
+from momentron.solvers.auto.proposals import liblinear
 from momentron.solvers.auto.search import Rounds, Search
 from momentron.solvers.auto.working_rows import sample
 from momentron.solvers.problem import Problem
@@ -55,6 +56,9 @@ NEAR = 1e-4  # how near to the margin a row's weight is taken from a start, not 
 # The mean C‖a‖² up to which the squared hinge and the plain one are solved by rough directions, and
 # the tolerance from which they are: Newton's last steps should be long for more digits.
 EASY, MANY_DIGITS = (30.0, 3.0), 1e-4
+# The gap of a proposal that is taken as it is, and that of one which a finer one may replace, in
+# units of the tolerance.
+ENOUGH, NEARLY = 0.9, 20.0
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
 
@@ -87,6 +91,8 @@ class SoftSearch(Search):
         self.W, self.gap_goal, gap = np.arange(self.size), self.last_goal, math.inf
         self.is_known = self.take_start()  # whether there is an answer, of a round or of a start
         self.is_rough = not self.is_known  # whether the answer, if any, is far from the last one
+        if self._is_proposal_enough():
+            return True
         form = self._open_kernel() if self.sets.is_kernel else self._open_products()
         if form is not None:
             if self._is_solved_by_products(form):
@@ -150,6 +156,33 @@ class SoftSearch(Search):
         minimise(form, loss, max_steps=SAMPLE_STEPS, slack=SAMPLE_SLACK)
         self.set_answer(*form.answer(), np.zeros(sets.size), is_exact=False)
         self.is_known = True
+
+    def _is_proposal_enough(self) -> bool:
+        """Whether LIBLINEAR has solved sparse rows, where their factors would take long.
+
+        If not, the squared hinge begins there; multipliers of the plain hinge begin better with
+        weights that are all alike than with those that are nearly right.
+        """
+        sets, is_boxed = self.sets, self.loss.is_boxed
+        is_slow = self._factor_seconds > self.settings.proposal_seconds
+        is_fine = is_boxed and self.tol < MANY_DIGITS
+        if self.is_known or not (sets.is_plain and is_slow) or is_fine or sets.matrix is None:
+            return False
+        rows, squares = sets.plain_rows(np.arange(self.size)), sets.base.row_norms**2
+        if not rows.is_sparse:
+            return False
+        for accuracy in (1.0, 0.1) if is_boxed else (1.0,):
+            found = liblinear(rows, self.loss, squares, accuracy * self.tol)
+            if found is None:
+                return False
+            sets.operator.passes += found.passes
+            self.set_answer(found.w, found.b, found.alpha, is_exact=True)
+            self.is_known = not is_boxed
+            if self.answer.gap <= ENOUGH * self.tol:
+                return True
+            if self.answer.gap > NEARLY * self.tol:
+                break
+        return False
 
     # --- working sets --------------------------------------------------------------------------
 
@@ -312,8 +345,7 @@ class SoftSearch(Search):
         if self._has_room_for_factors:
             updates = 1.0 + 2.0 * price if is_boxed else 1.0
             products = settings.pass_products * updates * product_seconds(sets.matrix.X)
-            seconds = seconds_of(self.order**3 / 3.0)
-            if sets.is_dense or seconds <= max(settings.pass_seconds, products):
+            if sets.is_dense or self._factor_seconds <= max(settings.pass_seconds, products):
                 return None
         is_easy = price <= EASY[is_boxed] and self.tol >= MANY_DIGITS
         return sets.open_products(SOLVING if is_easy else FINE)
@@ -348,10 +380,14 @@ class SoftSearch(Search):
         return None
 
     @property
+    def _factor_seconds(self) -> float:
+        return seconds_of(self.order**3 / 3.0)
+
+    @property
     def _has_room_for_factors(self) -> bool:
         """Whether the memory has room for a factor of all the rows, and the time left for some."""
         fits = self.settings.form_bytes * self.order**2 <= self.settings.memory
-        return fits and FACTORS * seconds_of(self.order**3 / 3.0) <= time_left()
+        return fits and FACTORS * self._factor_seconds <= time_left()
 
 
 def _stiffness(form: Form, prices: np.ndarray, most: tuple[float, float]) -> float:
