@@ -15,7 +15,7 @@ from scipy.linalg import solve_triangular
 from momentron.rows import DenseOperator, KernelOperator
 from momentron.rows.dense import matvec
 from momentron.solvers.auto.class_systems import PairTable
-from momentron.solvers.auto.linear_algebra import add_to_diagonal, cholesky_of, copied
+from momentron.solvers.auto.linear_algebra import add_to_diagonal, cholesky_of
 from momentron.solvers.auto.multiclass import ClassEngine, ClassMargin
 from momentron.solvers.auto.splitting import ShiftedInverse, Splitting
 from momentron.solvers.auto.working_rows import gram_of, sample
@@ -96,7 +96,7 @@ class SplitMargin(ClassEngine):
     def _go_on(self, *, separates: bool) -> Iterator[None]:
         """Newton with the rows of a factor, from here if that separates."""
         ridge, start = RIDGE * float(self.K.diagonal().mean()), None
-        L = np.tril(cholesky_of(lambda: add_to_diagonal(copied(self.K), ridge)))
+        L = np.tril(cholesky_of(lambda: add_to_diagonal(self.K.copy(order="F"), ridge)))
         L = np.ascontiguousarray(L)
         if separates:
             start = Start(L.T @ self.coef, self.labels.free_intercepts(self.b), self.q)

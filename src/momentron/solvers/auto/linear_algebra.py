@@ -20,7 +20,6 @@ from momentron.arithmetic.threads import (
 
 PANEL = 64  # columns that are made orthogonal at a time
 STRIP = 256  # rows of a large Gram matrix computed at a time, at most
-WRITTEN = 5_000_000  # entries between two looks at the clock
 PIECE = 4e9  # flops between two looks at the clock: a tenth of a second
 
 
@@ -29,20 +28,6 @@ def add_to_diagonal(M: np.ndarray, values: np.ndarray | float) -> np.ndarray:
     index = np.arange(M.shape[0])
     M[index, index] += values
     return M
-
-
-def copied(M: np.ndarray) -> np.ndarray:
-    """An F-ordered copy, some columns at a time."""
-    copy = np.empty(M.shape, M.dtype, order="F")
-    for part in column_parts(*M.shape):
-        require_time()
-        copy[:, part] = M[:, part]
-    return copy
-
-
-def column_parts(rows: int, columns: int) -> list[slice]:
-    """Runs of columns with so few entries that to write them takes a fraction of a second."""
-    return parts_of(columns, 1 + rows * columns // WRITTEN)
 
 
 def cholesky_of(make: Callable[[], np.ndarray]) -> np.ndarray:

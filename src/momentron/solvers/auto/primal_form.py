@@ -18,8 +18,7 @@ from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
     back_solve,
     cholesky_of,
-    column_parts,
-    copied,
+    parts_of,
     pieces_for,
     symmetric_product,
     thin_qr,
@@ -93,7 +92,7 @@ class BorderedRows(SignedRows):
             X = sp.hstack([X, border], format="csr") if is_thin else np.hstack([X, border])
         if is_thin:
             X = X if roots is None else sp.csr_array(X.multiply(roots))
-            for part in column_parts(self.k, self.k):
+            for part in parts_of(self.k, 1 + self.k**2 // BLOCK_ENTRIES):
                 require_time()
                 M[:, part] += sign * (X.T @ X[:, part]).toarray()
             return M
@@ -179,7 +178,7 @@ class PrimalForm(Form):
         weights = q * q
         M = self.A.add_square(self._zeros(), np.arange(self.m), weights)
         add_to_diagonal(M, 1e-14 * float(M.diagonal().max()))
-        factor, best = cholesky_of(lambda: copied(M)), (q, norm)
+        factor, best = cholesky_of(lambda: M.copy(order="F")), (q, norm)
         for _ in range(PROJECTIONS):
             corrected = q - weights * self.A.products(back_solve(factor, self.A.combine(q)))
             projected = self.dual_set.feasible_or_none(corrected)
@@ -207,7 +206,11 @@ class PrimalForm(Form):
     def newton_step(self, S: np.ndarray, sigma: float, gradient: np.ndarray) -> np.ndarray:
         """(ridge + σ A_SᵀA_S)⁻¹ gradient."""
         H = self._hessian(S)
-        factor = cholesky_of(lambda: self._held(add_to_diagonal(copied(H), self.ridge / sigma)))
+
+        def system() -> np.ndarray:
+            return self._held(add_to_diagonal(H.copy(order="F"), self.ridge / sigma))
+
+        factor = cholesky_of(system)
         return back_solve(factor, gradient / sigma)
 
     def _held(self, M: np.ndarray) -> np.ndarray:
@@ -255,7 +258,7 @@ class PrimalForm(Form):
         keep = np.flatnonzero(inverse * self.squares > NO_WEIGHT)
         M = A.add_square(self._zeros(), keep, inverse[keep])
         M = self._held(add_to_diagonal(M, self.ridge))
-        factor = cholesky_of(lambda: copied(M))
+        factor = cholesky_of(lambda: M.copy(order="F"))
 
         def step(g: np.ndarray) -> InteriorStep:
             dx = back_solve(factor, A.combine(inverse * g) + missing)
