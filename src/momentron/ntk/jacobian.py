@@ -65,8 +65,7 @@ class ExampleGradients:
         n = rows.stop - rows.start
         for part in pieces(n, n if self.is_vectorised else 1):
             some = shifted(part, rows.start)
-            with plain_operations():
-                found, inputs, leaves = self._forward(X.rows(some))
+            found, inputs, leaves = self._forward(X.rows(some))
             found = self.readout(found, X.places_of(some))
             for o in outputs:
                 values = iter(_gradients(found[:, o].sum(), leaves, o != outputs[-1]))
@@ -83,7 +82,8 @@ class ExampleGradients:
         if self.is_vectorised:
             own = [_copies(p.detach(), len(x)) for p in self.parameters]
             named = dict(zip(self.names, own, strict=True))
-            outputs, inputs = vmap(self._run_one)(named, zeros, x)
+            with plain_operations():
+                outputs, inputs = vmap(self._run_one)(named, zeros, x)
         else:
             own = self.parameters
             first = [[zero[0] for zero in each] for each in zeros]
@@ -108,7 +108,8 @@ class ExampleGradients:
 
         modules = [module for unit in self.units for module in unit.modules]
         with hooked(modules, on_call):
-            outputs = functional_call(self.model, named, (row.unsqueeze(0),))
+            x = row.unsqueeze(0)
+            outputs = functional_call(self.model, named, (x,)) if named else self.model(x)
         for unit, calls in zip(self.units, inputs, strict=True):
             unit.require_calls(len(calls) == len(unit.zeros), len(calls))
         return outputs.reshape(-1), inputs
@@ -123,9 +124,8 @@ class ExampleGradients:
         try:
             with torch.no_grad():
                 expected = self.model(x)
-            with plain_operations():
-                found, _, leaves = self._forward(x)
-                _gradients(found[:, 0].sum(), leaves, False)
+            found, _, leaves = self._forward(x)
+            _gradients(found[:, 0].sum(), leaves, False)
         except (RuntimeError, NotImplementedError, TypeError, ValueError):
             return False
         with torch.no_grad():
