@@ -125,7 +125,7 @@ class Plan(NamedTuple):
     def cost(self) -> float:
         """Flops of all passes and products, and of the first use of memory, by estimate."""
         shape, structure, columns, step = self.shape, self.structure, self.columns, self.step
-        forward = 1 if columns <= step else self.chunks
+        forward = 1 if structure.has_one_pass and columns <= step else self.chunks
         flops = sum(unit.flops for unit in structure.units)
         flops += OFTEN_READ * sum(structure.entries.values())
         through = (forward + structure.n_outputs) * (flops + PASS_COST / step)

@@ -83,6 +83,7 @@ class ModelStructure:
     entries: Mapping[str, int]  # of each trained parameter on which the outputs depend
     n_outputs: int
     graph_bytes: int  # that autograd holds between the passes of one example, and works with
+    has_one_pass: bool = True  # of all examples of a batch, from which all outputs can be had
 
     @property
     def unstructured(self) -> list[str]:

@@ -45,11 +45,12 @@ class Sweep:
         structure = examine(ntk.model, few, chosen_parameters(ntk.model, ntk.parameters))
         width = len(readout.numbers(structure.n_outputs))
         self.n_outputs = width if examples.places is None else max(width - 1, 1)
-        structure = replace(structure, n_outputs=self.n_outputs)
+        names, units = structure.unstructured, structure.units
+        self.gradients = ExampleGradients(ntk.model, names, few, readout, units)
+        has_one_pass = self.gradients.is_vectorised
+        structure = replace(structure, n_outputs=self.n_outputs, has_one_pass=has_one_pass)
         self.dtype = torch.promote_types(next(ntk.model.parameters()).dtype, torch.float32)
         self.plan = make_plan(structure, shape, self.dtype.itemsize, limit)
-        names = structure.unstructured
-        self.gradients = ExampleGradients(ntk.model, names, few, readout, structure.units)
         parts = pieces(self.n_outputs, self.plan.outputs)
         self._chunks = [range(part.start, part.stop) for part in parts]
 
