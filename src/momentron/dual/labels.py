@@ -165,7 +165,7 @@ class ManyClasses(Labels):
     def mix(self, q: np.ndarray) -> np.ndarray:
         mixed = np.empty(self.codes.size * self.n_classes, q.dtype)
         mixed[self._others] = q
-        mixed[self._own] = -q.reshape(self._shape).sum(axis=1)
+        mixed[self._own] = -np.einsum("ij->i", q.reshape(self._shape))
         return mixed.reshape(-1, self.n_classes)
 
     def row_norms(self, norms: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """One pass over the rows of a stream: products with a classifier, sums, and rows that matter."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -57,15 +57,6 @@ class Findings:
         self.moments = [a + b for a, b in zip(self.moments, other.moments, strict=True)]
 
 
-class Tile(NamedTuple):
-    """Some rows of a block."""
-
-    stored: Any  # the rows,
-    X: Any  # and in float64
-    labels: Labels
-    first: int  # the number of the first row
-
-
 @dataclass
 class Scan:
     """The task of a pass: products, a sum of rows, and the rows that a classifier serves worst."""
@@ -87,54 +78,46 @@ class Scan:
         lists = self.lists() if so_far is None else tuple(part.begun() for part in so_far.lists)
         found, codes = Findings(lists), block.codes(self.classes)
         for rows in tiles(block.X):
-            stored, labels = block.X[rows], as_labels(self.classes.size, True, codes[rows])
-            X, part = stored.astype(np.float64, copy=False), Findings(lists)
-            self._sum_and_rank(Tile(stored, X, labels, block.first + rows.start), part)
-            found.add(part)
+            X = block.X[rows].astype(np.float64, copy=False)
+            found.add(self._of_tile(X, codes[rows], block.first + rows.start))
+        if lists[0].total and self.w is not None:
+            labels = as_labels(self.classes.size, self.fit_intercept, codes)
+            products = with_last_column(found.all_products())
+            self.rank(block, labels, labels.scores(products + self.b), found)
         return found
 
-    def _sum_and_rank(self, tile: Tile, part: Findings) -> None:
+    def _of_tile(self, X: Any, codes: np.ndarray, first: int) -> Findings:
+        part = Findings(())
         if self.a is not None:
-            a = self.a[tile.first : tile.first + tile.X.shape[0]]
-            part.sums, part.peaks, part.depth = tile.X.T @ a, 0.0, nonzero_rows(a).size
-        if self.w is None:
-            return
-        products = np.asarray(tile.X @ self.w)
-        part.products.append((tile.first, products))
-        if self.is_softmax:
-            self._weigh(tile, tile.labels.scores(with_last_column(products)), part)
-        if part.lists[0].total:
-            self.rank(tile, tile.labels.scores(with_last_column(products) + self.b), part)
+            a = self.a[first : first + codes.size]
+            part.sums, part.peaks, part.depth = X.T @ a, 0.0, nonzero_rows(a).size
+        if self.w is not None:
+            products = np.asarray(X @ self.w)
+            part.products.append((first, products))
+            if self.is_softmax:
+                labels = as_labels(self.classes.size, self.fit_intercept, codes)
+                self._weigh(X, labels, labels.scores(with_last_column(products)), part)
+        return part
 
-    def _weigh(self, tile: Tile, scores: np.ndarray, part: Findings) -> None:
+    def _weigh(self, X: Any, labels: Labels, scores: np.ndarray, part: Findings) -> None:
         """Sum the rows of each group: of each class with intercepts, of all of them without."""
-        labels, groups = tile.labels, [np.ones(tile.labels.size, bool)]
+        groups = [np.ones(labels.size, bool)]
         if self.fit_intercept:
             groups = [labels.codes == 0, labels.codes == 1]
-        part.peaks, part.totals = np.full(len(groups), -np.inf), np.zeros(len(groups))
-        weights = np.empty_like(scores)
-        for g, rows in enumerate(groups):
-            own = scores[rows]
-            part.peaks[g] = own.max(initial=-np.inf)
-            weights[rows] = own = np.exp(own - part.peaks[g])
-            part.totals[g] = own.sum()
+        part.peaks = np.array([scores[rows].max(initial=-np.inf) for rows in groups])
+        weights = np.exp(scores - part.peaks[labels.codes if self.fit_intercept else 0])
+        part.totals = np.array([weights[rows].sum() for rows in groups])
         a = labels.mix(weights)
-        if labels.is_paired:
-            a = a[:, :-1]
-        elif self.fit_intercept:
-            a = np.where(np.column_stack(groups), a[:, None], 0.0)
-        else:
-            a = a[:, None]
-        part.sums, part.depth = tile.X.T @ a, scores.size + 2
+        a = a[:, :-1] if labels.is_paired else a[:, None] * np.column_stack(groups)
+        part.sums, part.depth = X.T @ a, scores.size + 2
 
-    def rank(self, tile: Tile, scores: np.ndarray, part: Findings) -> None:
+    def rank(self, block: Block, labels: Labels, scores: np.ndarray, found: Findings) -> None:
         """Offer rows to the list of those that w serves worst."""
-        codes = tile.labels.codes
-        worst = scores.reshape(codes.size, -1).max(axis=1)
+        worst = scores.reshape(block.y.size, -1).max(axis=1)
         for code in range(self.classes.size):
-            index = np.flatnonzero(codes == code)
+            index = np.flatnonzero(labels.codes == code)
             if index.size:
-                part.lists[0].offer(code, worst[index], index, tile.stored, tile.first)
+                found.lists[0].offer(code, worst[index], index, block.X, block.first)
 
     @staticmethod
     def merge(a: Findings, b: Findings) -> Findings:

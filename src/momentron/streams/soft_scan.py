@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.streams.blocks import Shortlist
-from momentron.streams.scan import Findings, Scan, Tile
+from momentron.dual.labels import Labels
+from momentron.rows.operator import row_blocks
+from momentron.streams.blocks import Block, Shortlist
+from momentron.streams.scan import Findings, Scan
 
 
 @dataclass
@@ -26,20 +28,23 @@ class SoftScan(Scan):
     def lists(self) -> tuple[Shortlist, ...]:
         return Shortlist(self.n_worst), Shortlist(self.n_worst, {0: 0.0, 1: 0.0})
 
-    def rank(self, tile: Tile, scores: np.ndarray, part: Findings) -> None:
+    def rank(self, block: Block, labels: Labels, scores: np.ndarray, found: Findings) -> None:
         """Offer rows to the lists, and sum those below the margin."""
-        slack, (near, crossed) = 1.0 + scores, part.lists
+        slack, (near, crossed) = 1.0 + scores, found.lists
         for code in range(2):
-            index = np.flatnonzero(tile.labels.codes == code)
+            index = np.flatnonzero(labels.codes == code)
             own = slack[index]
             ranks = -np.abs(own) if self.order else own
-            near.offer(code, ranks, index, tile.stored, tile.first)
+            near.offer(code, ranks, index, block.X, block.first)
             if self.is_below is not None:
-                ranks = np.where(self.is_below[tile.first + index], -own, own)
-                crossed.offer(code, ranks, index, tile.stored, tile.first)
+                ranks = np.where(self.is_below[block.first + index], -own, own)
+                crossed.offer(code, ranks, index, block.X, block.first)
+            if not self.order:
+                continue
             below = index[own > 0.0]
-            if self.order and below.size:
-                part.moments[code] = self.moment(tile.X[below], tile.first + below)
+            for part in row_blocks(below.size, block.X.shape[1]):
+                X = block.X[below[part]].astype(np.float64, copy=False)
+                found.moments[code] += self.moment(X, block.first + below[part])
 
     def moment(self, X: Any, numbers: np.ndarray) -> np.ndarray:
         """Σ C x over each group of some rows; or Σ C (x, 1)(x, 1)ᵀ over all, x less the centre."""
