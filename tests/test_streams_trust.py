@@ -412,9 +412,10 @@ def test_a_working_set_without_a_classifier_is_not_the_end():
     assert result.status is not Status.OPTIMAL and is_true(result, truth("two", X, y))
 
 
+@pytest.mark.parametrize("share", [None, 1.001, -0.001])  # the last two mix with numbers below 0
 @pytest.mark.parametrize("begins_empty", [False, True])
 @pytest.mark.parametrize("kind", ["two", "many"])
-def test_sums_of_mixed_weights_bound_the_exact_ones(kind, begins_empty):
+def test_sums_of_mixed_weights_bound_the_exact_ones(kind, begins_empty, share):
     """What is remembered of weights is mixed as they are, and its rounding is counted."""
     X, y = DATA[kind]()
     options = FitOptions.from_arguments(method=Momentum(), fit_intercept=False)
@@ -422,11 +423,12 @@ def test_sums_of_mixed_weights_bound_the_exact_ones(kind, begins_empty):
     rng, exact_X = np.random.default_rng(2), np.vectorize(Fraction)(X)
     average = problem.no_weights() if begins_empty else problem.evaluate(problem.zeros()).weights
     for t in range(1, 30):
-        share = 2.0 / (t + 2.0)
-        q = problem.evaluate(3.0 * rng.standard_normal(problem.w_shape)).weights
-        average = problem.mix(average, 1.0 - share, q, share)
+        lam = 2.0 / (t + 2.0) if share is None or t < 29 else share
+        q = problem.evaluate(0.3 * rng.standard_normal(problem.w_shape)).weights
+        average = problem.mix(average, 1.0 - lam, q, lam)
     problem.close()  # no pass from now on
     bound = problem.certify(problem.zeros(), average).upper
+    assert average.min() >= 0.0
     weights = np.vectorize(Fraction)(average)
     table = weights.reshape(y.size, -1)
     if kind == "many":

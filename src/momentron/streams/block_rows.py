@@ -162,12 +162,11 @@ class BlockOperator(Operator):
         self._keep_sum(Known(a.copy(), read_only(sums), error, size), float(weights.sum()))
 
     def learn_mix(self, x: float, one: Known, y: float, other: Known, a: np.ndarray) -> None:
-        """Remember Xᵀa for a = x·one + y·other, a few roundings of nonnegative numbers away."""
-        x, y = abs(x), abs(y)
-        size = up(x * one.size + y * other.size)
-        error = up(x * one.error + y * other.error + gamma(8) * size)
+        """Remember Xᵀa for a = x·one + y·other, which were found to be that but for roundings."""
         product = x * one.product + y * other.product
-        error += self._underflow(product)
+        size = up(abs(x) * one.size + abs(y) * other.size)
+        error = abs(x) * one.error + abs(y) * other.error
+        error = up(error + gamma(self.sums.roundings + 8) * size + self._underflow(product))
         self._keep_sum(Known(a.copy(), read_only(product), error, size), float(np.abs(a).sum()))
 
     def learn_rows(self, a: np.ndarray, rows: Rows) -> None:

@@ -16,7 +16,6 @@ from momentron.errors import InputError, short
 from momentron.rows.operator import row_blocks
 from momentron.rows.validation import as_matrix, clean_targets
 
-LARGE = 256  # a large tile is this many times as large: a fraction of a second
 _KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers"}
 
 
@@ -250,11 +249,6 @@ def kind_of(labels: np.ndarray) -> str:
 def tiles(X: Any) -> Iterator[slice]:
     """Slices of rows small enough to stay in the cache between two products."""
     return _in_time(row_blocks(X.shape[0], (1 + sp.issparse(X)) * entries_per_row(X)))
-
-
-def large_tiles(X: Any, n_outputs: int = 1) -> Iterator[slice]:
-    """Slices of rows that are read once: most often the whole block, if it takes no time."""
-    return _in_time(row_blocks(X.shape[0], entries_per_row(X) * n_outputs // LARGE))
 
 
 def entries_per_row(X: Any) -> int:
