@@ -11,6 +11,7 @@ floats see too little, it is made in rational numbers.
 import math
 import time
 from contextlib import suppress
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +25,7 @@ from momentron.separability.document import named_pairs
 from momentron.separability.exact_projection import project_exactly, whole_weights
 from momentron.separability.projection import NotFound, Rows
 from momentron.solvers.rational.memory import TooLarge, require_memory
+from momentron.solvers.rational.nearest import nearest
 from momentron.solvers.rational.systems import PRIME, Vector, minor, primitive
 from momentron.verify.limits import MAX_BASIS
 
@@ -223,16 +225,20 @@ class EstimateProver:
 
     def _decide(self, g: list[int]) -> tuple[ExactWeights | None, list[int]]:
         """(λ with Σ λ c = g up to a factor, []) or (None, t with c·t ≥ 0, g·t < 0)."""
-        chosen = np.zeros(0, np.int64)
+        chosen = proposed = np.zeros(0, np.int64)
         if len(self.free) >= FEWEST:
-            t, chosen = self._proposed(self._rows.unit(g, is_form=True))
+            t, proposed = self._proposed(self._rows.unit(g, is_form=True))
             if sum(map(int.__mul__, g, t)) < 0:
                 return None, t
+            chosen = proposed
         while True:
             require_time()
             pairs = self.strict[chosen]
             points = [self._reduced(a) for a in self.cone.pairs.vectors(pairs)]
-            weights, t = project_exactly(points, g)
+            if chosen is proposed:  # independent: there is nothing to guess
+                weights, t = nearest(points, g, dict.fromkeys(range(len(points)), Fraction(1)))
+            else:
+                weights, t = project_exactly(points, g)
             if not any(t):
                 bound = whole_weights({int(pairs[i]): v for i, v in weights.items()})
                 return bound.primitive(), []
