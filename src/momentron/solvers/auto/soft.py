@@ -39,8 +39,8 @@ from momentron.solvers.auto.working_rows import sample
 from momentron.solvers.problem import Problem
 
 GOAL = 0.25  # the gap to which working sets are solved, as a share of the tolerance
-INTERIOR_GOAL = 0.1  # the same of the interior point,
-CHEAP, CHEAP_GOAL = 1e7, 1e-14  # and the gap where steps take up to so many operations
+INTERIOR_GOAL = 0.1  # the same of the interior point
+CHEAP = 1e7  # operations of a step up to which weights get all their digits
 SETTLED = 1e-4  # the gap from which minimisations are exact, and to which a first set is solved
 UPDATES, NEWTON_STEPS, SLACK = 40, 40, 0.05  # of the multipliers; see `minimise`
 GROWTH = 5.0  # of σ in a box. Its first value and its last, as a share of C and in 1/mean‖a‖²:
@@ -308,10 +308,8 @@ class SoftSearch(Search):
 
     def _solve_inside(self, form: Form) -> None:
         """The working set by the interior point, and then to the last digits."""
-        prices, goal = self.problem.prices[self.W], INTERIOR_GOAL * self.tol
-        if form.step_flops < CHEAP:
-            goal = min(goal, CHEAP_GOAL)
-        alpha = interior_point(form, goal, prices).alpha
+        prices = self.problem.prices[self.W]
+        alpha = interior_point(form, INTERIOR_GOAL * self.tol, prices).alpha
         self._take(form, alpha)
         self._has_exchanged(form, _sided(form.p, alpha, prices))
 
