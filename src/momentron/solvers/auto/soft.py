@@ -160,13 +160,15 @@ class SoftSearch(Search):
     def _is_proposal_enough(self) -> bool:
         """Whether LIBLINEAR has solved sparse rows, where their factors would take long.
 
-        If not, the squared hinge begins there; multipliers of the plain hinge begin better with
-        weights that are all alike than with those that are nearly right.
+        It works on weights, one per row, which pays where there are fewer rows than features. If
+        the gap is not closed, the squared hinge begins there; multipliers of the plain hinge begin
+        better with weights that are all alike than with those that are nearly right.
         """
         sets, is_boxed = self.sets, self.loss.is_boxed
         is_slow = self._factor_seconds > self.settings.proposal_seconds
         is_fine = is_boxed and self.tol < MANY_DIGITS
-        if self.is_known or not (sets.is_plain and is_slow) or is_fine or sets.matrix is None:
+        suits = sets.is_plain and sets.matrix is not None and self.size <= sets.width
+        if self.is_known or not (suits and is_slow) or is_fine:
             return False
         rows, squares = sets.plain_rows(np.arange(self.size)), sets.base.row_norms**2
         if not rows.is_sparse:
