@@ -10,13 +10,7 @@ import scipy.sparse as sp
 from momentron.errors import InputError
 from momentron.rows.operator import norm_upper_bounds, squared_row_norms
 from momentron.rows.validation import clean_matrix, sorted_labels
-from momentron.streams.blocks import (
-    Block,
-    Shortlist,
-    entries_per_row,
-    kind_of,
-    tiles,
-)
+from momentron.streams.blocks import Block, Shortlist, entries_per_row, kind_of, tiles
 from momentron.streams.source import BLOCK_BYTES
 
 MOST_CLASSES = 10_000

@@ -27,7 +27,7 @@ from momentron.fitting.fits import make_result
 from momentron.fitting.options import FitOptions
 from momentron.rows.validation import TrainingData
 from momentron.solvers.auto.forms import Bounds, Loss, margin_of
-from momentron.solvers.checkpoint import taken, unusable
+from momentron.solvers.checkpoint import unusable
 from momentron.solvers.problem import Problem
 from momentron.solvers.solver import (
     DEFAULTS,
@@ -147,8 +147,7 @@ class SoftBlockProblem(BlockProblem):
 
     def of_costs(self, rows: Rows, costs: np.ndarray) -> Problem:
         """The problem in memory that rows with these costs pose."""
-        data = TrainingData(rows.X, self.classes, rows.codes, weights=costs / self.C)
-        return self.of_data(data)
+        return self.of_data(TrainingData(rows.X, self.classes, rows.codes, weights=costs / self.C))
 
     def far_below(self, look: Look, working: Rows) -> np.ndarray:
         """The numbers of the rows below the margin that are not in the working set."""
@@ -269,13 +268,12 @@ class SoftState(State):
 
     # --- for checkpoints -----------------------------------------------------------------------
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        return {"t": np.array(self.t), "w": self.w, "b": np.array(self.b), "alpha": self.alpha}
+    def to_arrays(self) -> dict[str, Any]:
+        return {"t": self.t, "w": self.w, "b": self.b, "alpha": self.alpha}
 
-    def from_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.t = int(taken("t", arrays, np.array(0)))
-        self.w, self.b = taken("w", arrays, self.w), float(taken("b", arrays, np.array(0.0)))
-        self.alpha = taken("alpha", arrays, self.alpha)
+    def from_arrays(self, arrays: Mapping[str, Any]) -> None:
+        self.t, self.b = arrays["t"], arrays["b"]
+        self.w, self.alpha = arrays["w"], arrays["alpha"]
         numbers = np.concatenate([self.w, [self.b], self.alpha])
         if not (np.isfinite(numbers).all() and (self.alpha >= 0.0).all()):
             raise unusable("its classifier is not finite, or its weights are not 0 or more")
@@ -342,9 +340,7 @@ class SoftRounds(Rounds):
         start = Start(best.w, b, np.append(alpha, others.numbers))
         costs = np.append(own, others.numbers)
         dual = self._solve_rows(state, problem.of_costs(rows, costs), start)
-        if (
-            others.size and not problem.penalty.has_box
-        ):  # weights of others than the rows themselves
+        if others.size and not problem.penalty.has_box:  # they have weights of no rows
             state.alpha = problem.weights_at(best.slack)
             return
         state.alpha = problem.spread_look(best, working, others, dual)
