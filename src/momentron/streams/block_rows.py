@@ -152,11 +152,11 @@ class BlockOperator(Operator):
 
     def learn(self, a: np.ndarray, sums: np.ndarray, depth: int) -> None:
         """Remember Xᵀa, whose entries have that many roundings."""
-        roundings = depth + 8
+        roundings, weights = depth + 8, np.abs(a)
         if a.ndim == 2:  # errors of k − 1 sums add up in the last, and those of weights in a row
+            weights = np.einsum("ij->i", weights)
             sums = np.column_stack([sums, -sums.sum(axis=1)])
             roundings = math.ceil((1.0 + math.sqrt(a.shape[1])) * (roundings + 2 * a.shape[1]))
-        weights = np.einsum("ij->i", np.abs(a).reshape(self.shape[0], -1))
         size = up(float(weights @ self.row_norms), self.shape[0] + 8)
         error = up(gamma(roundings) * size + self._underflow(sums))
         self._keep_sum(Known(a.copy(), read_only(sums), error, size), float(weights.sum()))

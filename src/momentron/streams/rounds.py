@@ -133,12 +133,13 @@ class WorkingSetRounds(Rounds):
         bar = -upper * problem.radius
         scores, seen = problem.scan(w, b=b, n_worst=state.room // NEW_SHARE, bar=bar)
         found.primals = [Primal(w, scores / problem.radius)]
-        weighs = (found.q.reshape(problem.n_rows, -1) > 0.0).any(axis=1)
-        is_kept = (weighs | (state.kept > 0))[working.numbers]
+        weighs = np.zeros(problem.n_rows, np.int8)
+        weighs[labels.examples(np.flatnonzero(found.q))] = 1
+        is_kept = (weighs | state.kept)[working.numbers] > 0
         if upper <= state.upper:
-            state.kept, state.upper = weighs.astype(np.int8), upper
-        served = -labels.scores(problem.operator.apply(w) + b).reshape(problem.n_rows, -1)
-        margins = np.where(is_kept, -np.inf, served.min(axis=1)[working.numbers])
+            state.kept, state.upper = weighs, upper
+        served = -outcome.problem.labels.scores(np.asarray(working.X @ w) + b)
+        margins = np.where(is_kept, -np.inf, served.reshape(working.size, -1).min(axis=1))
         gap = 1.0 - problem.margin(w, found.primals[0].scores) / max(upper, 1e-300)
         problem.working = state.renewed(working, margins, seen.lists[0].chosen(), gap)
 

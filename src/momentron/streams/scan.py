@@ -113,7 +113,9 @@ class Scan:
 
     def rank(self, block: Block, labels: Labels, scores: np.ndarray, found: Findings) -> None:
         """Offer rows to the list of those that w serves worst."""
-        worst = scores.reshape(block.y.size, -1).max(axis=1)
+        worst = scores
+        if labels.is_paired:
+            worst = scores.reshape(block.y.size, -1).max(axis=1)
         for code in range(self.classes.size):
             index = np.flatnonzero(labels.codes == code)
             if index.size:
