@@ -23,6 +23,7 @@ from momentron import (
 )
 from momentron.api import fit, fit_path, plan_fit
 from momentron.fitting.options import FitOptions
+from momentron.rows import DenseOperator, KernelOperator
 from momentron.solvers.auto import working_rows
 
 
@@ -72,12 +73,24 @@ def test_kernels_have_the_intervals_of_each_class_too(kernel):
         assert alone.lower <= model.certificate_[c].upper
 
 
-def test_rows_and_their_kernel_values_serve_all_classes():
+def test_rows_and_their_kernel_values_serve_all_classes(monkeypatch):
+    made = []
+
+    def count(kind, init):
+        def counted(operator, *how, **more):
+            init(operator, *how, **more)
+            made.append(operator)
+
+        monkeypatch.setattr(kind, "__init__", counted)
+
+    for kind in (DenseOperator, KernelOperator):
+        count(kind, kind.__init__)
     X, y = clouds(k=5, n=200)
     for options in ({}, {"kernel": "rbf"}):
+        made.clear()
         asked = FitOptions.from_arguments(**options)
         found = fit(plan_fit(X, y, asked), asked, is_split=True)
-        assert len(found.results) == 5
+        assert len(found.results) == 5 and len(made) == 1
     counts = [found.rows.operator.evaluations]
     counts += [result.trace[-1].evaluations for result in found.results]
     assert sum(counts) <= 1.1 * 200**2
