@@ -86,11 +86,12 @@ def test_rows_and_their_kernel_values_serve_all_classes(monkeypatch):
     for kind in (DenseOperator, KernelOperator):
         count(kind, kind.__init__)
     X, y = clouds(k=5, n=200)
-    for options in ({}, {"kernel": "rbf"}):
+    # through a kernel there is a second one, of the values that all classes share
+    for options, most in (({}, 1), ({"kernel": "rbf"}, 2)):
         made.clear()
         asked = FitOptions.from_arguments(**options)
         found = fit(plan_fit(X, y, asked), asked, is_split=True)
-        assert len(found.results) == 5 and len(made) == 1
+        assert len(found.results) == 5 and len(made) <= most
     counts = [found.rows.operator.evaluations]
     counts += [result.trace[-1].evaluations for result in found.results]
     assert sum(counts) <= 1.1 * 200**2
