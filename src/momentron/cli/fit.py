@@ -74,7 +74,11 @@ def fit(
         ),
     ] = None,
     memory: Annotated[
-        str | None, typer.Option(help="Memory limit for --out-of-core, about 700MB by default.")
+        str | None,
+        typer.Option(
+            help="Memory limit for --out-of-core, about 700MB by default, besides some 200 bytes "
+            "per row, or per row and class if there are more than two."
+        ),
     ] = None,
     dask: Annotated[
         str | None, typer.Option(help="Dask scheduler address; its workers read DATA and keep it.")

@@ -137,7 +137,8 @@ class BlockData:
     target : str or None
         The label column, or a .npy file of labels.
     memory : str or None
-        What the fit may take in this process, such as "1GB"; else blocks have their usual size.
+        What the fit may take in this process, such as "1GB", besides what is kept of every row;
+        else blocks have their usual size.
     scheduler : str or None
         The address of a Dask scheduler whose workers read the file, and keep it.
     """
