@@ -104,7 +104,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     """Outputs X Wᵀ + b, or K(x, support vectors) αᵀ + b, and the labels that they name."""
     from onnx import TensorProto
     from skl2onnx.algebra import onnx_ops
-    from skl2onnx.common.data_types import DoubleTensorType
+    from skl2onnx.common.data_types import guess_proto_type
 
     def node(kind: str, *inputs: Any, **attributes: Any) -> Any:
         """A node of ONNX's own operators; its inputs are nodes and arrays."""
@@ -125,13 +125,9 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     else:
         codes = node("ArgMax", outputs, axis=1, keepdims=0)
     names = model.classes_.astype(str if _is_text(model.classes_) else np.int64)
-    is_double = isinstance(decision.type, DoubleTensorType)
-    kind = TensorProto.DOUBLE if is_double else TensorProto.FLOAT
-    for last in (
-        node("Gather", names, codes, axis=0, output_names=[label]),
-        node("Cast", outputs, to=kind, output_names=[decision]),
-    ):
-        last.add_to(scope, container)
+    kind = guess_proto_type(decision.type)
+    node("Gather", names, codes, axis=0, output_names=[label]).add_to(scope, container)
+    node("Cast", outputs, to=kind, output_names=[decision]).add_to(scope, container)
 
 
 def _kernel_values(node: Any, model: Any, X: Any) -> tuple[Any, np.ndarray]:
