@@ -163,29 +163,30 @@ def print_summary(summary: dict[str, Any]) -> None:
             on = "{} and {}".format(*pair["boundary"])
             rows.append([pair["first"], pair["second"], pair["kind"], strict, on])
         _print_table("classes in the joint model", columns, rows)
+    row_names = summary["row_names"] or range(summary["rows"])
     conflict = sorted(summary["conflict"], key=lambda row: -row[3])
     title = f"conflict: {len(conflict)} rows whose weighted class averages coincide"
-    rows = [[_named(summary, "row", [i])[0], a, b, f"{w:.6g}"] for i, a, b, w in conflict]
+    rows = [[row_names[i], a, b, f"{w:.6g}"] for i, a, b, w in conflict]
     _print_table(title, ("row", "class", "against", "weight"), rows)
 
 
 def _facts(summary: dict[str, Any]) -> list[tuple[str, object]]:
     """What is to be said, by name; facts without a value are left out."""
-    features, directed = summary["features"], summary["direction"]
+    # rows and features are numbers, from 0, where the file does not name them
+    row_names = summary["row_names"] or range(summary["rows"])
+    feature_names = summary["feature_names"] or range(summary["features"])
+    directed = summary["direction"]
     shown = ", ".join(f"{name} ({value:+.4g})" for name, value in directed[:ROWS_SHOWN])
     others = ", …" if len(directed) > ROWS_SHOWN else "; others 0"
     constant = ", ".join(summary["constant"][:ROWS_SHOWN])
-    boundary = _named(summary, "row", summary["boundary_rows"])
-    pairs = [
-        f"{_named(summary, 'row', [row])[0]} ({label} against {against})"
-        for row, label, against in summary["boundary_pairs"]
-    ]
+    boundary = [row_names[i] for i in summary["boundary_rows"]]
+    pairs = [f"{row_names[i]} ({a} against {b})" for i, a, b in summary["boundary_pairs"]]
     strict = [n for pair in summary["class_pairs"] for n in pair["strict"] or ()]
     n_pairs = sum(strict) + len(pairs) if strict else None
     is_asked = summary["needed_features"] or summary["spare_features"]
     needed, spare = (
-        _some(_named(summary, "feature", summary[f"{word}_features"]), features) if is_asked else ""
-        for word in ("needed", "spare")
+        _some([feature_names[j] for j in found], summary["features"]) if is_asked else ""
+        for found in (summary["needed_features"], summary["spare_features"])
     )
     is_decided, is_quasi = summary["kind"] != "undecided", summary["kind"] == "quasi-separable"
     return [
@@ -220,12 +221,6 @@ def _print_table(
     if len(rows) > most:
         table.add_row("…", *[""] * (len(names) - 2), f"{len(rows) - most} more")
     Console(highlight=False, soft_wrap=True).print(table)
-
-
-def _named(summary: dict[str, Any], noun: str, places: list[int]) -> list[Any]:
-    """What to call rows or features: by name where the file has names, else by number, from 0."""
-    names = summary[f"{noun}_names"]
-    return places if names is None else [names[i] for i in places]
 
 
 def _some(entries: Sequence[Any], total: int | None) -> str:
