@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections.abc import Iterable
 from importlib import import_module
 from importlib.metadata import version
 from itertools import takewhile
@@ -50,7 +51,6 @@ COMMANDS = {  # the first sentence of each help, and the examples that it ends w
         "momentron info --json",
     ),
 }
-OVERVIEW = [COMMANDS[name][1] for name in ("fit", "check", "report")]
 SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
     "rich_markup_mode": None,  # names and labels in brackets are not markup
@@ -62,7 +62,7 @@ INTERRUPTED = 130
 USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 
 
-def _epilog(lines: tuple[str, ...] | list[str]) -> str:
+def _epilog(lines: Iterable[str]) -> str:
     """The end of a help text; the mark keeps its lines as they are."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
@@ -99,7 +99,7 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(epilog=_epilog(OVERVIEW))
+@app.callback(epilog=_epilog(COMMANDS[name][1] for name in ("fit", "check", "report")))
 def common(
     version: Annotated[
         bool,
@@ -123,7 +123,8 @@ def main(args: list[str] | None = None) -> None:
 def run(app: typer.Typer, args: list[str] | None = None) -> None:
     """Run some commands; bad input gives one line on standard error and exit code 2."""
     with guarded_streams(), warnings.catch_warnings():
-        warnings.showwarning = _show_warning  # one line, like errors
+        # one line, like errors
+        warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
         try:
             code = app(args=args, standalone_mode=False)
             sys.stdout.flush()  # a full disk is noticed here
@@ -141,7 +142,3 @@ def run(app: typer.Typer, args: list[str] | None = None) -> None:
             kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
             complain(f"{kind}{str(error).strip() or 'no details are known'}")
         sys.exit(BAD_INPUT)
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    complain(f"warning: {message}")

@@ -40,12 +40,11 @@ def write_model(
     if kernel is not None:
         name, found, X = kernel
         rows = np.flatnonzero(np.atleast_2d(result.coef).any(axis=0))
-        arrays |= {"kernel": name, "coef": result.coef[..., rows], "rows": rows}
-        arrays |= {"n_rows": X.shape[0]}
+        kept = result.coef[..., rows]
+        arrays |= {"kernel": name, "coef": kept, "rows": rows, "n_rows": X.shape[0]}
         if name != "precomputed":
-            vectors = X[rows]
-            dense = vectors.toarray() if hasattr(vectors, "toarray") else vectors
-            arrays["support_vectors"] = dense
+            vectors = X[rows].toarray() if hasattr(X, "toarray") else X[rows]
+            arrays["support_vectors"] = vectors
         numbers = {key: getattr(found, key, None) for key in PARAMETERS}
         arrays |= {key: value for key, value in numbers.items() if value is not None}
     np.savez(stream, **arrays)

@@ -108,17 +108,15 @@ def answer(
     A file that cannot be written is an error after the answer: a full disk does not take that
     back, and a reader who leaves does not keep the file from being written.
     """
-    failure: OSError | None = None
     try:
         if path is not None:
             write_atomically(path, content)
     except OSError as error:
-        failure = error
-    show()
-    if failure is not None:
+        show()
         raise InputError(
-            f"{path} could not be written: {reason(failure)}; the answer above is valid"
-        ) from failure
+            f"{path} could not be written: {reason(error)}; the answer above is valid"
+        ) from error
+    show()
     if path is not None and word is not None:
         say(f"{word:<15} {path}")
 
