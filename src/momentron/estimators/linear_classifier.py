@@ -56,8 +56,8 @@ class MaxMarginClassifier(LinearMargin, FittedClassifier):
         one classifier per class against the rest. Then `result_`, `certificate_` and `status_` are
         lists with one entry per class, and `margin_` is an array.
     warm_start : bool
-        Start from the last fit: for another C, or for more rows below the old ones. Only
-        method="auto" supports it.
+        Start from the last fit: for another C, or for more rows below the old ones. All built-in
+        methods support it, and others whose `warm_starts` is True.
 
     Attributes
     ----------
