@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from numbers import Integral
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
@@ -78,8 +78,7 @@ class Table(Generic[R]):
         """A pandas frame."""
         import pandas as pd
 
-        rows: Any = self._rows  # of a dataclass, which no type can say
-        return pd.DataFrame([astuple(row) for row in rows], columns=list(self.columns))
+        return pd.DataFrame(self._rows, columns=list(self.columns))
 
 
 @dataclass(frozen=True)
