@@ -8,6 +8,7 @@ from typing import IO, Any
 import numpy as np
 
 from momentron.data.files import FeatureColumns
+from momentron.data.files.table import require_file
 from momentron.data.safefiles import open_regular, reason
 from momentron.errors import InputError
 from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
@@ -55,13 +56,10 @@ def load_model(path: Path) -> tuple[Classifier, FeatureColumns]:
 
     Nothing in the file is executed; a file that is not such a model gives an InputError.
     """
+    require_file(path)
     try:
         with open_regular(path) as file, np.load(file, allow_pickle=False) as archive:
             found = {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist; momentron fit --save writes models") from None
-    except InputError:
-        raise
     except Exception as error:  # a damaged archive can raise anything
         raise InputError(
             f"{path} cannot be read as a model; momentron fit --save writes models"

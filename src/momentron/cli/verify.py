@@ -8,6 +8,7 @@ import typer
 
 from momentron.cli.inputs import OrderOption, Source, as_order, load_design, reads_data
 from momentron.cli.output import complain, say
+from momentron.data.files.table import require_file
 from momentron.data.safefiles import open_regular
 from momentron.errors import InputError
 from momentron.separability import Verdict
@@ -36,11 +37,9 @@ def verify(
     Exit code 0: the proof holds. 1: it does not hold, or its verdict is undecided. 2: a file cannot
     be read.
     """
-    try:
-        with open_regular(proof) as file:
-            content = file.read(MAX_CHARACTERS + 1)  # one too many shows that a file is too long
-    except FileNotFoundError:
-        raise InputError(f"{proof} does not exist; check the path") from None
+    require_file(proof)
+    with open_regular(proof) as file:
+        content = file.read(MAX_CHARACTERS + 1)  # one too many shows that a file is too long
     design, _ = load_design(source)
     try:
         claim = load_proof(content)
