@@ -54,7 +54,7 @@ class Block:
             if o == 0:
                 self._keep(self.u, place, rows, u)
         for name, gradient in piece.gradients.items():
-            self._keep(self.written[o], name, rows, gradient.to(dtype))
+            self._keep(self.written[o], name, rows, gradient.reshape(len(gradient), -1).to(dtype))
 
     def _keep(self, wholes: dict[Any, Tensor], place: Any, rows: slice, part: Tensor) -> None:
         """Fill in some rows; no copy where they are all."""

@@ -33,7 +33,7 @@ class Piece(NamedTuple):
     rows: slice  # counted from the first that was asked for
     inputs: list[Tensor]  # u of each unit, (n, P, F)
     deltas: list[Tensor]  # δ of each unit, (n, P, C)
-    gradients: dict[str, Tensor]  # of each other parameter, (n, entries)
+    gradients: dict[str, Tensor]  # of each other parameter, (n, *shape)
 
 
 class ExampleGradients:
@@ -121,7 +121,7 @@ class Pass:
     def arranged(self, values: list[Tensor]) -> tuple[list[Tensor], dict[str, Tensor]]:
         """δ of each unit and the gradients by all parameters, from the derivatives of an output."""
         gradients = {
-            name: value.reshape(-1, p.numel())
+            name: value.reshape(-1, *p.shape)
             for name, p, value in zip(self.names, self.parameters, values, strict=False)
         }
         layers = iter(values[len(self.names) :])
@@ -285,7 +285,8 @@ class Linearised:
         for piece in self._gradients(examples, rows, range(self.n_outputs)):
             for target, v in zip(found, directions, strict=True):
                 for gradient, part in zip(piece.gradients.values(), v, strict=True):
-                    target[piece.rows, piece.output] += gradient.to(self.dtype) @ part.reshape(-1)
+                    flat = gradient.reshape(len(gradient), -1)
+                    target[piece.rows, piece.output] += flat.to(self.dtype) @ part.reshape(-1)
         return found
 
     def _second_pass(

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
+from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.instancenorm import _InstanceNorm
@@ -58,7 +59,7 @@ class Unit(NamedTuple):
         parts = [self.rule.features(self.modules[0], x) for x in calls]
         u = torch.cat(parts, 1) if len(parts) > 1 else parts[0]
         u = u if self.has_weight else u[:, :, :0]
-        return torch.cat([u, u.new_ones(*u.shape[:2], 1)], 2) if self.has_bias else u
+        return functional.pad(u, (0, 1), value=1.0) if self.has_bias else u
 
     def deltas(self, calls: Sequence[Tensor]) -> Tensor:
         """δ of n examples, of shape (n, P, C), from the gradients by the outputs of all calls."""
