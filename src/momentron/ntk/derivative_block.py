@@ -40,8 +40,8 @@ class Block:
     def take(self, piece: Piece, start: int = 0) -> None:
         """Keep derivatives of some examples, which are counted from `start`."""
         rows, o, dtype = shifted(piece.rows, start), piece.output - self.outputs.start, self.dtype
-        for place, (u, delta) in enumerate(zip(piece.inputs, piece.deltas, strict=True)):
-            unit, delta = self.units[place], delta.to(dtype)
+        for place, unit in enumerate(self.units):
+            u, delta = piece.inputs[place], piece.deltas[place].to(dtype)
             u = u if unit.rule.gives_tokens else u.to(dtype)
             if not self.is_factored[place]:
                 product = unit.rule.products(unit.modules[0], u, delta)

@@ -59,12 +59,12 @@ class EmpiricalNTK:
     the outputs as above; `per_output`, `same_output` and `pairs` keep them apart, `matvec`, `jvp`
     and `vjp` multiply without forming K.
 
-    The gradients of dense and convolutional layers and of embeddings are products of inputs and
-    output gradients, had from one pass of a batch, and never written out where inner products do
-    not need them. For other parameters, each example of a batch goes through the model as if it
-    were alone, by `torch.func.vmap`; where vmap cannot transform the model (recurrent layers,
-    control flow on values), one after the other. A layer that is called several times, or shares
-    its weights with another, has its gradients added before inner products are taken.
+    The examples of a batch go through the model together, each as if it were alone, by
+    `torch.func.vmap`; a model that vmap cannot transform (recurrent layers, control flow on values)
+    is run example by example. The gradients of dense and convolutional layers and of embeddings are
+    products of inputs and output gradients, and are never written out where inner products do not
+    need them. A layer that is called several times, or shares its weights with another, has its
+    gradients added before inner products are taken.
 
     The cost is one backward pass per example and output, plus matrix products. With F
     inputs and C outputs read at P positions, a layer costs the lesser of 2·outputs·C·F and

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from momentron.errors import InputError, short
 from momentron.ntk.memory_plan import SHARE, STEP_LIMIT, format_memory
-from momentron.ntk.model_structure import Unit, agree, examine, flat_outputs, hooked
+from momentron.ntk.model_structure import Unit, examine, flat_outputs, hooked
 from momentron.ntk.selection import Examples, Readout, chosen_parameters, pieces, shifted
 
 if TYPE_CHECKING:
@@ -39,9 +39,11 @@ class Piece(NamedTuple):
 class ExampleGradients:
     """∂A_o(x_i)/∂θ for some parameters θ, and u and δ of some units.
 
-    Where a batch keeps its examples apart and in order, one pass of it serves all units. Other
-    parameters need `torch.func.vmap`, or, where vmap cannot transform the model (recurrent layers,
-    control flow on values), one pass per example; a few rows `x` tell which it is.
+    The examples of a batch are sent through `torch.func.vmap`, each with its own parameters that
+    share one memory, and with zeros that are added to the outputs of the layers of units. One
+    backward pass per output then gives the derivatives with respect to all of them. A model that
+    vmap cannot transform (recurrent layers, control flow on values) is run example by example; a
+    few rows `x` tell which it is.
     """
 
     def __init__(
@@ -52,86 +54,49 @@ class ExampleGradients:
         readout: Readout,
         units: Sequence[Unit] = (),
     ) -> None:
-        self.readout = readout
-        self._together: Pass | None = None  # of all examples of a batch
-        self._alone: Pass | None = None  # of one example
-        is_batched = all(unit.is_batched for unit in units)
-        by_vmap = Pass(model, names, units, by_vmap=True)
-        self.is_vectorised = bool(names or not is_batched) and by_vmap.works(x[:2])
-        if self.is_vectorised:
-            self._together = by_vmap
-        elif is_batched:
-            self._together = Pass(model, (), units) if units else None
-            self._alone = Pass(model, names) if names else None
-        else:
-            self._alone = Pass(model, names, units)
-        self.has_one_pass = self._alone is None
+        self.model, self.readout, self.units = model, readout, units
+        self.names = list(names)
+        self.parameters = [model.get_parameter(name) for name in names]
+        self._place = {id(m): place for place, unit in enumerate(units) for m in unit.modules}
+        self.is_vectorised = self._can_vectorise(x[:2])
 
     def __call__(self, X: Examples, rows: slice, outputs: range) -> Iterator[Piece]:
         """The derivatives of each output, for all rows at once or for one after the other."""
         n = rows.stop - rows.start
-        for run, size in ((self._together, n), (self._alone, 1)):
-            if run is None:
-                continue
-            for part in pieces(n, size):
-                some = shifted(part, rows.start)
-                found, inputs, leaves = run(X.rows(some))
-                found = self.readout(found, X.places_of(some))
-                for o in outputs:
-                    values = _gradients(found[:, o].sum(), leaves, o != outputs[-1])
-                    yield Piece(o, part, inputs, *run.arranged(values))
+        for part in pieces(n, n if self.is_vectorised else 1):
+            some = shifted(part, rows.start)
+            found, inputs, leaves = self._forward(X.rows(some))
+            found = self.readout(found, X.places_of(some))
+            for o in outputs:
+                values = iter(_gradients(found[:, o].sum(), leaves, o != outputs[-1]))
+                gradients = {
+                    name: next(values).reshape(len(found), *p.shape)
+                    for name, p in zip(self.names, self.parameters, strict=True)
+                }
+                deltas = [unit.deltas([next(values) for _ in unit.zeros]) for unit in self.units]
+                yield Piece(o, part, inputs, deltas, gradients)
 
-
-class Pass:
-    """A forward pass of a batch, with what its outputs are to be differentiated by.
-
-    These are zeros that are added to the outputs of the layers of units, and parameters: the
-    model's own, for a single example, or by vmap a copy per example, all in one memory.
-    """
-
-    def __init__(
-        self,
-        model: nn.Module,
-        names: Sequence[str],
-        units: Sequence[Unit] = (),
-        by_vmap: bool = False,
-    ) -> None:
-        self.model, self.names, self.units, self.by_vmap = model, names, units, by_vmap
-        self.parameters = [model.get_parameter(name) for name in names]
-        self._place = {id(m): place for place, unit in enumerate(units) for m in unit.modules}
-
-    def __call__(self, x: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Outputs, u of each unit, and what to differentiate by."""
+    def _forward(self, x: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Outputs, u of each unit, and what to differentiate by; of one example, or by vmap."""
         zeros = [[_copies(zero, len(x)) for zero in unit.zeros] for unit in self.units]
-        if self.by_vmap:
+        if self.is_vectorised:
             own = [_copies(p.detach(), len(x)) for p in self.parameters]
             named = dict(zip(self.names, own, strict=True))
             with plain_operations():
-                outputs, inputs = vmap(self._run)(named, zeros, x.unsqueeze(1))
+                outputs, inputs = vmap(self._run_one)(named, zeros, x)
         else:
             own = self.parameters
-            joined = [[zero.flatten(0, 1) for zero in calls] for calls in zeros]
-            outputs, together = self._run({}, joined, x)
-            inputs = [
-                [each.reshape(len(x), -1, *each.shape[1:]) for each in calls] for calls in together
-            ]
+            first = [[zero[0] for zero in each] for each in zeros]
+            alone, each = self._run_one({}, first, x[0])
+            outputs = alone.unsqueeze(0)
+            inputs = [[x.unsqueeze(0) for x in calls] for calls in each]
         u = [unit.features(calls) for unit, calls in zip(self.units, inputs, strict=True)]
-        return outputs.reshape(len(x), -1), u, [*own, *chain(*zeros)]
+        return outputs, u, [*own, *chain(*zeros)]
 
-    def arranged(self, values: list[Tensor]) -> tuple[list[Tensor], dict[str, Tensor]]:
-        """δ of each unit and the gradients by all parameters, from the derivatives of an output."""
-        gradients = {
-            name: value.reshape(-1, *p.shape)
-            for name, p, value in zip(self.names, self.parameters, values, strict=False)
-        }
-        layers = iter(values[len(self.names) :])
-        deltas = [unit.deltas(list(islice(layers, len(unit.zeros)))) for unit in self.units]
-        return deltas, gradients
-
-    def _run(
-        self, named: dict[str, Tensor], zeros: list[list[Tensor]], x: Tensor
+    def _run_one(
+        self, named: dict[str, Tensor], zeros: list[list[Tensor]], row: Tensor
     ) -> tuple[Tensor, list[list[Tensor]]]:
-        """The outputs of a batch, and the inputs of each call of each unit."""
+        """The outputs of one example, and the inputs of each call of each unit."""
         inputs: list[list[Tensor]] = [[] for _ in self.units]
 
         def on_call(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
@@ -139,32 +104,34 @@ class Pass:
             unit, calls = self.units[place], inputs[place]
             calls.append(x.detach().clone())  # which may be changed in place
             unit.require_calls(len(calls) <= len(unit.zeros), len(calls))
-            zero = zeros[place][len(calls) - 1]
-            unit.require_shape(y.shape == zero.shape, y)
-            return y + zero
+            return y + zeros[place][len(calls) - 1]
 
         modules = [module for unit in self.units for module in unit.modules]
         with hooked(modules, on_call):
+            x = row.unsqueeze(0)
             outputs = functional_call(self.model, named, (x,)) if named else self.model(x)
         for unit, calls in zip(self.units, inputs, strict=True):
             unit.require_calls(len(calls) == len(unit.zeros), len(calls))
-        return outputs, inputs
+        return outputs.reshape(-1), inputs
 
-    def works(self, x: Tensor) -> bool:
-        """Whether the pass exists, and gives the outputs of the model."""
+    def _can_vectorise(self, x: Tensor) -> bool:
         # vmap gives the padding token of an embedding a gradient, autograd does not
         own = {id(p) for p in self.parameters}
         for module in self.model.modules():
             if getattr(module, "padding_idx", None) is not None and id(module.weight) in own:
                 return False
+        self.is_vectorised = True
         try:
             with torch.no_grad():
                 expected = self.model(x)
-            found, _, leaves = self(x)
+            found, _, leaves = self._forward(x)
             _gradients(found[:, 0].sum(), leaves, False)
         except (RuntimeError, NotImplementedError, TypeError, ValueError):
             return False
-        return agree(found, expected.reshape(len(x), -1))
+        with torch.no_grad():
+            difference = (found - expected.reshape(len(x), -1)).abs().max()
+            limit = torch.finfo(found.dtype).eps ** 0.5 * found.abs().max()
+            return bool(difference <= limit)
 
 
 def _copies(one: Tensor, n: int) -> Tensor:

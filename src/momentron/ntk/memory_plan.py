@@ -35,7 +35,6 @@ SCRATCH = (2**18, 2**24)  # the least and the most bytes of one scratch array
 PASS_COST = 5e8  # starting a pass through the model
 BLOCK_COST = 2e7  # starting the products of two blocks
 ELEMENTWISE = 16.0  # one operation with an entry
-THIN = 2.0  # a flop of the products that write gradients of units out, which have few rows
 OFTEN_READ = 8.0  # a pass, for each entry of a parameter of which nothing else is known
 FIRST_TOUCH = 64.0  # the first use of an entry of fresh memory
 
@@ -169,7 +168,7 @@ def _candidates(
         for unit in structure.units:
             entries = sum(structure.entries[name] for name in unit.names)
             kept = Cost.factored(unit, outputs, shape.across)
-            written = Cost.written(entries, THIN * unit.flops, outputs, shape.across)
+            written = Cost.written(entries, unit.flops, outputs, shape.across)
             factored.append(flops(kept) <= flops(written))
             costs.append(kept if factored[-1] else written)
         total = Cost(*map(sum, zip(*costs, strict=True)))

@@ -47,7 +47,6 @@ class Unit(NamedTuple):
     positions: int = 0  # P, of all calls
     channels: int = 0  # C
     fan_in: int = 0  # F, in which the bias counts as the weight of an input that is 1
-    is_batched: bool = False  # the examples of a batch follow one another, and do not mix
 
     @property
     def flops(self) -> float:
@@ -73,14 +72,6 @@ class Unit(NamedTuple):
                 f"a {type(self.modules[0]).__name__} layer is called {count} times for some "
                 f"examples and {len(self.zeros)} times for the first; the kernel needs a model "
                 "that runs the same layers for every example"
-            )
-
-    def require_shape(self, as_usual: bool, y: Tensor) -> None:
-        """Refuse a model in which the output of a call has another shape for some examples."""
-        if not as_usual:
-            raise InputError(
-                f"a {type(self.modules[0]).__name__} layer returns shape {tuple(y.shape)} for some "
-                "examples; the kernel needs a model that treats every example as the first"
             )
 
 
@@ -119,27 +110,21 @@ def examine(
     candidates = _candidates(model, named)
     x = x.detach().requires_grad_(x.is_floating_point())
     pair = x[:2]
-    both, calls_of_both, _ = _trial(model, pair, candidates)
+    both = flat_outputs(model(pair.clone()), len(pair))  # whose first layer may work in place
     outputs, calls, saved = _trial(model, x[:1], candidates)
     require_repeatable(both[0], outputs[0])
     uses, reached = _walk(outputs)
-    mixing = _mixing(both[0], [pair, *(call.y for call in chain(*calls_of_both))])
-    if id(pair) in mixing:
-        raise InputError(
-            "the outputs of one example depend on the other examples of its batch; "
-            f"the kernel needs examples that do not mix; {_SEPARATE}"
-        )
-    keeps_apart = not mixing and agree(both[1], model(x[1:2].clone()).reshape(-1))
+    require_independent(both[0], pair)
     units = []
-    for unit, made, twice in zip(candidates, calls, calls_of_both, strict=True):
+    for unit, made in zip(candidates, calls, strict=True):
         used = sum(call.y.grad_fn in reached for call in made)
         if used and all(uses[id(named[name])] == used for name in unit.names):
             zeros = tuple(call.y.new_zeros(()).expand(call.y.shape) for call in made)
             _, positions, channels = unit.deltas([zero.unsqueeze(0) for zero in zeros]).shape
-            fan_in = unit.features([call.x.unsqueeze(0) for call in made]).shape[2]
-            in_order = len(made) == len(twice) and all(map(_is_first_half, made, twice))
-            is_batched = keeps_apart and in_order
-            units.append(Unit(*unit[:5], zeros, positions, channels, fan_in, is_batched))
+            fan_in = unit.features([call.x for call in made]).shape[2]
+            units.append(
+                unit._replace(zeros=zeros, positions=positions, channels=channels, fan_in=fan_in)
+            )
     entries = {name: p.numel() for name, p in named.items() if uses[id(p)]}
     layers = sum(call.y.nbytes for made in calls for call in made)  # and their derivatives
     return ModelStructure(tuple(units), entries, outputs.shape[1], saved + layers)
@@ -175,7 +160,7 @@ def _trial(model: nn.Module, x: Tensor, units: list[Unit]) -> tuple[Tensor, list
 
     def on_call(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
         made = calls[place[id(module)]]
-        made.append(_Call(x.detach(), y))
+        made.append(_Call(x.detach().unsqueeze(0), y))
         return y.clone()
 
     modules = [module for unit in units for module in unit.modules]
@@ -207,20 +192,6 @@ def _walk(outputs: Tensor) -> tuple[Counter[int], set[Any]]:
                 seen.add(following)
                 stack.append(following)
     return uses, seen
-
-
-def _mixing(first: Tensor, batches: Iterable[Tensor]) -> set[int]:
-    """Tensors of two examples through whose second half the outputs of the first are affected."""
-    used = [batch for batch in batches if batch.requires_grad]
-    gradients = torch.autograd.grad(first.sum(), used, materialize_grads=True) if used else ()
-    halves = [found[len(found) // 2 :] for found in gradients]
-    return {id(batch) for batch, half in zip(used, halves, strict=True) if bool(half.any())}
-
-
-def _is_first_half(call: _Call, of_both: _Call) -> bool:
-    """Whether a call for two examples has the first one's inputs before those of the second."""
-    n = len(call.x)
-    return len(of_both.x) == 2 * n and agree(of_both.x[:n], call.x)
 
 
 OnCall = Callable[[nn.Module, Any, Tensor], Tensor]
@@ -323,10 +294,13 @@ def require_repeatable(first: Tensor, second: Tensor) -> None:
         )
 
 
-def agree(found: Tensor, expected: Tensor) -> bool:
-    """Whether both are the same, but for rounding."""
-    if found.shape != expected.shape or not found.is_floating_point() or not found.numel():
-        return torch.equal(found, expected)
-    with torch.no_grad():
-        limit = torch.finfo(found.dtype).eps ** 0.5 * expected.abs().max()
-        return bool((found - expected).abs().max() <= limit)
+def require_independent(first: Tensor, x: Tensor) -> None:
+    """Refuse a model in which the first example's outputs depend on other rows of x, if real."""
+    if not x.requires_grad:
+        return
+    (gradient,) = torch.autograd.grad(first.sum(), x, allow_unused=True)
+    if gradient is not None and bool(gradient[1:].any()):
+        raise InputError(
+            "the outputs of one example depend on the other examples of its batch; "
+            f"the kernel needs examples that do not mix; {_SEPARATE}"
+        )

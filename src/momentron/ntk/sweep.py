@@ -47,7 +47,7 @@ class Sweep:
         self.n_outputs = width if examples.places is None else max(width - 1, 1)
         names, units = structure.unstructured, structure.units
         self.gradients = ExampleGradients(ntk.model, names, few, readout, units)
-        has_one_pass = self.gradients.has_one_pass
+        has_one_pass = self.gradients.is_vectorised
         structure = replace(structure, n_outputs=self.n_outputs, has_one_pass=has_one_pass)
         self.dtype = torch.promote_types(next(ntk.model.parameters()).dtype, torch.float32)
         self.plan = make_plan(structure, shape, self.dtype.itemsize, limit)
@@ -133,7 +133,7 @@ class Sweep:
 
         Whoever reads them lets go of each before the next is made.
         """
-        if not self.gradients.has_one_pass or rows.stop - rows.start > self.plan.step:
+        if not self.gradients.is_vectorised or rows.stop - rows.start > self.plan.step:
             for chunk in self._chunks:
                 yield chunk, self._block(X, rows, chunk)
             return
