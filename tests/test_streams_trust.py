@@ -190,6 +190,22 @@ def test_partitions_that_change_are_refused():
         max_margin(lazy, y, method="momentum", max_iter=10)
 
 
+@pytest.mark.parametrize("sizes", [(11, 5), (5, 11)])
+@pytest.mark.parametrize("method", METHODS)
+def test_partitions_of_other_sizes_than_declared_are_refused(method, sizes):
+    dask, da = pytest.importorskip("dask"), pytest.importorskip("dask.array")
+    X, y = two_classes(16, 2)
+
+    def declared(array):
+        parts = np.split(array, [sizes[0]])
+        shape = (8, *array.shape[1:])
+        lazy = [da.from_delayed(dask.delayed(part), shape, array.dtype) for part in parts]
+        return da.concatenate(lazy)
+
+    with pytest.raises(InputError, match="rows, but 8 were declared"):
+        max_margin(declared(X), declared(y), method=method)
+
+
 def test_every_bit_counts():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((40, 30)), np.arange(40) % 2
@@ -343,6 +359,66 @@ def other_classifier(found, problem):
     margin_of_one(found, problem)
 
 
+def some_weights(problem):
+    return np.random.default_rng(1).uniform(0.5, 1.0, problem.size)
+
+
+def mixes_in_place(found, problem):
+    q = some_weights(problem)
+    problem.gradient(q)
+    found.q, found.upper = problem.mix(q, 8.0, q, 8.0, in_place=True), 0.0
+
+
+def mixes_by_factors_that_underflow(found, problem):
+    q = some_weights(problem)
+    problem.gradient(1e300 * q)
+    problem.mix(q, 1e-300, q, 0.0)
+    found.q, found.upper = q, 0.0
+
+
+def mixes_in_half_precision(found, problem):
+    q, r = some_weights(problem), some_weights(problem)[::-1].copy()
+    problem.gradient(q), problem.gradient(r)
+    found.q, found.upper = problem.mix(q, np.float16(0.3), r, np.float16(0.7)), 0.0
+
+
+def claims(found, w, problem):
+    found.primals = [Primal(w, np.full(problem.size, -1e6))]
+
+
+def evaluates_what_nearly_vanishes(found, problem):
+    direction = np.sign(found.primals[0].w)
+    problem.evaluate(2.0**-1074 * direction * max(problem.radius, 1.0))
+    claims(found, 2.0**-59 * direction, problem)
+
+
+def evaluates_in_half_precision(found, problem):
+    w = found.primals[0].w
+    w = (w / np.abs(w).max(initial=1e-300) * problem.radius).astype(np.float16)
+    problem.evaluate(w)
+    claims(found, (w / np.float16(problem.radius)).astype(float), problem)
+
+
+class OwnProducts(np.ndarray):
+    """Its products are four times what they are."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **more):
+        plain = [x.view(np.ndarray) if isinstance(x, OwnProducts) else x for x in inputs]
+        result = getattr(ufunc, method)(*plain, **more)
+        return 4.0 * result if ufunc is np.matmul else result.view(OwnProducts)
+
+
+def evaluates_its_own_products(found, problem):
+    w = np.array(found.primals[0].w)
+    problem.evaluate(w.view(OwnProducts))
+    claims(found, w / problem.radius, problem)
+
+
+def halves_the_share(found, problem):
+    problem.dual_set.share = 0.5 * problem.dual_set.share
+    found.q, found.upper = problem.evaluate(found.primals[0].w).weights, 0.0
+
+
 LIARS = {
     "q is zero": lambda: Zeroing("q"),
     "mu is zero": lambda: Zeroing("mu"),
@@ -386,6 +462,13 @@ LIARS = {
     "average at another w": lambda: Averaging(0.5, w=2.0),
     "average at no numbers": lambda: Averaging(0.5, w=math.nan),
     "writes everywhere": Writing,
+    "a mix with itself in place": lambda: Proposing(mixes_in_place),
+    "a mix that underflows": lambda: Proposing(mixes_by_factors_that_underflow),
+    "a mix by numbers of half precision": lambda: Proposing(mixes_in_half_precision),
+    "a classifier that nearly vanishes": lambda: Proposing(evaluates_what_nearly_vanishes),
+    "a classifier in half precision": lambda: Proposing(evaluates_in_half_precision),
+    "a classifier with its own products": lambda: Proposing(evaluates_its_own_products),
+    "another share of the dual set": lambda: Proposing(halves_the_share),
 }
 
 

@@ -467,3 +467,23 @@ def test_only_the_kernel_of_trust_makes_certificates():
     makers = {name for name in makers if name.split("/")[0] not in ("certificate", "streams")}
     # the loop where there was no time for any, streams from their passes, curves that claim nothing
     assert makers <= {"solvers/loop.py"}
+
+
+def test_a_support_without_rows_is_not_refined():
+    X = np.array([[0, 0, -1e4, 5e-9], [0, -7e-55, -3e-9, 0], [8e-60, -1.4e-50, 0, 0]])
+    result = max_margin(X, [1, 1, -1])
+    assert result.lower <= result.upper
+
+
+def test_objectives_beyond_the_largest_float_are_no_error():
+    X = np.array([[-1.34288128760141e85, -0.0], [-1.0987210534920627e85, 0.0]])
+    how = {"penalty": "hinge", "fit_intercept": False, "tol": 0.01}
+    result = max_margin(X, [0, 1], C=2.715860431538424e-06, **how)
+    assert result.lower <= result.upper
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_weights_beyond_single_precision_are_no_error():
+    X, weights = np.eye(4, 5, dtype=np.float32), [1e39, 1.0, 1.0, 1.0]
+    result = max_margin(X, [0, 1, 0, 1], C=1.0, sample_weight=weights)
+    assert result.lower <= result.upper

@@ -138,7 +138,7 @@ def _regression(
         require_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what has not converged yet
-            model.fit(X, codes, weights)
+            model.fit(X, codes, np.minimum(weights, np.finfo(X.dtype).max))
         if model.n_iter_.max() < STEPS:
             break
     return model.coef_.T, model.intercept_

@@ -91,7 +91,7 @@ class BlockProblem(Problem):
         """(Zw, what else a pass found), with options of `Scan`; of the best w it is remembered."""
         found = self.operator.scan(w, **options)
         scores = self.labels.scores(self.operator.apply(w))
-        self.operator.products[0].rank = self.margin(w, scores)
+        self.operator.products.rate(self.margin(w, scores))
         return scores, found
 
     def evaluate(self, w: np.ndarray, near: np.ndarray = COLD) -> Evaluation:
@@ -104,12 +104,15 @@ class BlockProblem(Problem):
         scores, found = self.scan(w / self.radius, is_softmax=is_softmax)
         q, psi, near = self.dual_set.link_near(scores, near)
         if is_softmax:
-            shares = self.dual_set.share / found.totals
+            # the weights of the pass itself: those of another dual set are others
+            shares = 1.0 / (found.totals.size * found.totals)
             sums = found.sums * shares if self.labels.is_paired else found.sums @ shares
+            groups = self.labels.codes if found.totals.size > 1 else 0
+            weights = np.exp(scores - found.peaks[groups]) * shares[groups]
             # exponentials of arguments below −750 vanish; a rounding of others moves theirs as much
             farthest = min(750.0, float(np.ptp(scores)))
             roundings = found.depth + 64 + 8 * math.ceil(farthest)
-            self.operator.learn(self.labels.mix(q), sums, roundings)
+            self.operator.learn(self.labels.mix(weights), sums, roundings)
         return Evaluation(w, scores, q, psi, near)
 
     def combination(self) -> "BlockCombination":
@@ -119,9 +122,9 @@ class BlockProblem(Problem):
         self, a: np.ndarray, x: float, b: np.ndarray, y: float, *, in_place: bool = False
     ) -> np.ndarray:
         """x·a + y·b; where passes have summed the rows with a and with b, Zᵀ of it is known."""
-        sums = self.operator.sums
+        sums, x, y = self.operator.sums, float(x), float(y)
         one, other = sums.find(self.labels.mix(a)), sums.find(self.labels.mix(b))
-        mixed = super().mix(a, x, b, y, in_place=in_place)
+        mixed = super().mix(a, x, b, y, in_place=in_place and not np.may_share_memory(a, b))
         if one is not None and other is not None:
             factors = x * one[0], y * other[0]
             image = self.labels.mix(mixed)

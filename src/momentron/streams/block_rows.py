@@ -1,7 +1,7 @@
 """The rows of a stream as a linear map: each product is a pass, unless it is remembered."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,12 @@ from momentron.streams.stream import Stream
 KNOWN = 4  # classifiers, and weights, whose last products are remembered; the best one stays
 SAME = 16  # roundings by which entries may differ from those of a classifier that is remembered,
 SAME_WEIGHTS = 64  # and of weights, whose classes may have been scaled
+FARTHEST = 2.0**200  # the largest factor, and size of a classifier, far from where floats vanish
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Known:
-    """A vector, and its product with X or Xᵀ.
+    """A vector, and its product with X or Xᵀ: neither changes.
 
     Attributes
     ----------
@@ -66,10 +67,15 @@ class Memory(list[Known]):
         """(factor, known): what is remembered of a vector, which is that many times as long."""
         for place, known in enumerate(self):
             factor = multiple_of(known.vector, vector, self.roundings)
-            if factor is not None:
+            if factor is not None and 1.0 / FARTHEST < abs(factor) < FARTHEST:
                 self.insert(0, self.pop(place))
                 return factor, known
         return None
+
+    def rate(self, rank: float) -> None:
+        """Say how good the last one is, if it is remembered."""
+        if self:
+            self[0] = replace(self[0], rank=rank)
 
     @property
     def best(self) -> Known | None:
@@ -126,14 +132,17 @@ class BlockOperator(Operator):
         self, w: np.ndarray | None = None, *, task: type[Scan] = Scan, **options: Any
     ) -> Findings:
         """One pass, with options of the task; its products are remembered."""
+        # of a narrower type, or of a class of its own, differences and products may be anything
+        w = None if w is None else np.array(w, np.float64)
         a = options.pop("a", None)
+        a = None if a is None else np.array(a, np.float64)
         sent = w[:, :-1] - w[:, -1:] if w is not None and w.ndim == 2 else w
         given = a[:, :-1] if a is not None and a.ndim == 2 else a
         found: Findings = self._run(
             task(self.classes, self.fit_intercept, w=sent, a=given, **options)
         )
-        if w is not None:
-            self.products.keep(Known(w.copy(), read_only(found.all_products())))
+        if w is not None and 1.0 / FARTHEST < np.abs(w).max(initial=0.0) < FARTHEST:
+            self.products.keep(Known(w, read_only(found.all_products())))
         if a is not None:
             self.learn(a, found.sums, found.depth)
         return found
@@ -162,7 +171,11 @@ class BlockOperator(Operator):
         self._keep_sum(Known(a.copy(), read_only(sums), error, size), float(weights.sum()))
 
     def learn_mix(self, x: float, one: Known, y: float, other: Known, a: np.ndarray) -> None:
-        """Remember Xᵀa for a = x·one + y·other, which were found to be that but for roundings."""
+        """Remember Xᵀa for a = x·one + y·other, if it is that but for roundings."""
+        sizes = np.abs(x * one.vector) + np.abs(y * other.vector)
+        off = np.abs(a - (x * one.vector + y * other.vector))
+        if not (off <= self.sums.roundings * UNIT_ROUNDOFF * sizes).all():
+            return
         product = x * one.product + y * other.product
         size = up(abs(x) * one.size + abs(y) * other.size)
         error = abs(x) * one.error + abs(y) * other.error
@@ -179,9 +192,10 @@ class BlockOperator(Operator):
         self.learn(a, X.T @ (weights[:, :-1] if a.ndim == 2 else weights), numbers.size)
 
     def _keep_sum(self, known: Known, mass: float) -> None:
+        rank = -math.inf
         if mass > 0.0 and math.isfinite(known.error):
-            known.rank = -(float(np.linalg.norm(known.product)) + known.error) / mass
-        self.sums.keep(known)
+            rank = -(float(np.linalg.norm(known.product)) + known.error) / mass
+        self.sums.keep(replace(known, rank=rank))
 
     def _underflow(self, product: np.ndarray) -> float:
         """What entries and weights below the smallest float may add up to."""
@@ -192,11 +206,10 @@ class BlockOperator(Operator):
     def scores_in_double(self, w: np.ndarray) -> np.ndarray:
         if not w.any():
             return np.zeros((self.shape[0], *w.shape[1:]))
-        found = self.products.find(w)
-        if found is None:
-            self.scan(w)
-        factor, known = found or (1.0, self.products[0])
-        return with_last_column(factor * known.product)
+        known = self.products.find(w)
+        if known is None:
+            return with_last_column(self.scan(w).all_products())
+        return with_last_column(known[0] * known[1].product)
 
     def _sum(self, a: np.ndarray, *, is_proved: bool = False) -> tuple[float, Known]:
         """(factor, known) with factor · known.product = Xᵀa."""

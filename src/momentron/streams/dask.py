@@ -80,6 +80,7 @@ class DaskStream(Stream):
             ends = np.cumsum([np.count_nonzero(mask) for mask in masks])
             self._masks = list(masks)
         self.firsts = [0, *ends[:-1].tolist()]
+        self._sizes = [int(size) for size in sizes]
 
     @classmethod
     def from_collections(cls, X: Any, y: Any, weights: np.ndarray | None = None) -> "DaskStream":
@@ -151,7 +152,9 @@ class DaskStream(Stream):
         task = dask.delayed(task, pure=False, traverse=False)
         local: dict[str | None, list[Any]] = {}
         for place, group in groups:
-            arguments = [(i, self.firsts[i], *self.parts[i], self._masks[i]) for i in group]
+            arguments = [
+                (i, self._sizes[i], self.firsts[i], *self.parts[i], self._masks[i]) for i in group
+            ]
             with _placed(place):
                 local.setdefault(place, []).append(_delayed(fold)(task, arguments))
         level = local.pop(None, [])
@@ -258,11 +261,16 @@ def _at_most(seconds: float) -> float:
     return max(0.01, min(seconds, time_left()))
 
 
-def fold(task: PassTask, arguments: Sequence[tuple[int, int, Any, Any, Any]]) -> Finding:
-    """What a task finds in some partitions."""
+def fold(task: PassTask, arguments: Sequence[tuple[int, int, int, Any, Any, Any]]) -> Finding:
+    """What a task finds in some partitions, which must have as many rows as was declared."""
     found, seen = None, {}
-    for number, first, X, y, is_kept in arguments:
-        if _size(X, y) == 0 or not (is_kept is None or is_kept.any()):
+    for number, size, first, X, y, is_kept in arguments:
+        if _size(X, y) != size:
+            raise InputError(
+                f"partition {number} has {_size(X, y)} rows, but {size} were declared; call "
+                "X.compute_chunk_sizes(), or declare the right chunks"
+            )
+        if size == 0 or not (is_kept is None or is_kept.any()):
             continue
         block = _block(X, y, number, first)
         seen[number] = block.checksum(), block.nbytes

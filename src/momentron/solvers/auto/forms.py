@@ -122,10 +122,10 @@ class Loss(NamedTuple):
         """The objective of a classifier with this norm and these margins."""
         if not isinstance(self.upper, np.ndarray):
             slack = np.maximum(1.0 - p, 0.0)
-            return 0.5 * norm**2 + 0.5 * float(np.sum(self.stiffness * slack * slack))
+            return 0.5 * norm * norm + 0.5 * float(np.sum(self.stiffness * slack * slack))
         # a little longer, as the certificate has it: C times rounding is no slack
         return min(
-            0.5 * (t * norm) ** 2 + float(self.upper @ np.maximum(1.0 - t * p, 0.0))
+            0.5 * (t * norm) * (t * norm) + float(self.upper @ np.maximum(1.0 - t * p, 0.0))
             for t in (1.0, 1.0 + 1e-12, 1.0 + 1e-10)
         )
 
@@ -135,8 +135,8 @@ class Loss(NamedTuple):
             return length
         used = q > 0.0
         most = float(np.min(self.upper[used] / q[used]))
-        if length**2 * most <= 1.0:
-            dual = most - 0.5 * (most * length) ** 2
+        if length * length * most <= 1.0:
+            dual = most - 0.5 * (most * length) * (most * length)
             return margin_of(dual)
         return length
 

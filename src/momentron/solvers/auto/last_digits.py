@@ -70,6 +70,8 @@ def refine(A: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None
     float64. None where the rows are dependent or the steps do not converge.
     """
     m, d = A.shape
+    if not m:
+        return None
     # yᵀλ is known, so that the column βy changes nothing but how independent the rows are
     beta = float(np.sqrt(np.mean(A * A) * d))
     Q, R = np.linalg.qr(np.vstack([A.T, beta * y]))

@@ -40,7 +40,6 @@ from momentron.solvers.problem import Problem
 
 GOAL = 0.25  # the gap to which working sets are solved, as a share of the tolerance
 INTERIOR_GOAL = 0.1  # the same of the interior point
-CHEAP = 1e7  # operations of a step up to which weights get all their digits
 SETTLED = 1e-4  # the gap from which minimisations are exact, and to which a first set is solved
 UPDATES, NEWTON_STEPS, SLACK = 40, 40, 0.05  # of the multipliers; see `minimise`
 GROWTH = 5.0  # of σ in a box. Its first value and its last, as a share of C and in 1/mean‖a‖²:
@@ -76,12 +75,14 @@ class SoftSearch(Search):
         self.order = float(n if self.sets.is_wide(n) else d)  # of the matrices of all the rows
 
     def all_rounds(self) -> Rounds:
-        """From the start, if any, and again without it where it leaves the gap open: rounding may
-        have left no way from one of another scale.
+        """From the start or a proposal, if any, and again without it where it leaves the gap open:
+        rounding may have left no way from one of another scale.
         """
+        self.may_propose = True
         is_over = yield from self._solve()
-        if not is_over and self.start is not None and self.answer.gap > self.tol:
-            self.start = None
+        has_begun = self.start is not None or not self.may_propose
+        if not is_over and has_begun and self.answer.gap > self.tol:
+            self.start, self.may_propose = None, False
             yield
             yield from self._solve()
         return True
@@ -168,8 +169,9 @@ class SoftSearch(Search):
         is_slow = self._factor_seconds > self.settings.proposal_seconds
         is_fine = is_boxed and self.tol < MANY_DIGITS
         suits = sets.is_plain and sets.matrix is not None and self.size <= sets.width
-        if self.is_known or not (suits and is_slow) or is_fine:
+        if self.is_known or not (suits and is_slow and self.may_propose) or is_fine:
             return False
+        self.may_propose = False
         rows, squares = sets.plain_rows(np.arange(self.size)), sets.base.row_norms**2
         if not rows.is_sparse:
             return False
@@ -200,7 +202,7 @@ class SoftSearch(Search):
             alpha, is_closed = self._multiply(form, tells=self.has_all)
             if not self.has_all:
                 self._take(form, alpha)
-            if is_boxed and (not is_closed or form.step_flops < CHEAP):  # to the last digits
+            if is_boxed and (not is_closed or form.m <= few):  # to the last digits
                 is_closed |= self._has_exchanged(form, alpha)
             if is_boxed and not (is_closed or self.deadline.has_passed()):
                 self._solve_inside(form)
