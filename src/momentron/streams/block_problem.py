@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime
+from momentron.arithmetic.rounding import UNDERFLOW, UNIT_ROUNDOFF
 from momentron.certificate import Certificate, read_only
 from momentron.certificate.bounds import certificate_of, dual_bound, margin_bound
 from momentron.dual.losses import Exponential
@@ -104,7 +105,6 @@ class BlockProblem(Problem):
         scores, found = self.scan(w / self.radius, is_softmax=is_softmax)
         q, psi, near = self.dual_set.link_near(scores, near)
         if is_softmax:
-            # the weights of the pass itself: those of another dual set are others
             shares = 1.0 / (found.totals.size * found.totals)
             sums = found.sums * shares if self.labels.is_paired else found.sums @ shares
             groups = self.labels.codes if found.totals.size > 1 else 0
@@ -112,7 +112,10 @@ class BlockProblem(Problem):
             # exponentials of arguments below −750 vanish; a rounding of others moves theirs as much
             farthest = min(750.0, float(np.ptp(scores)))
             roundings = found.depth + 64 + 8 * math.ceil(farthest)
-            self.operator.learn(self.labels.mix(weights), sums, roundings)
+            # those of another dual set would not be the weights of the pass
+            off = np.abs(q - weights)
+            if (off <= roundings * UNIT_ROUNDOFF * weights + UNDERFLOW).all():
+                self.operator.learn(self.labels.mix(q), sums, 2 * roundings)
         return Evaluation(w, scores, q, psi, near)
 
     def combination(self) -> "BlockCombination":
