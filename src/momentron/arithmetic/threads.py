@@ -20,13 +20,13 @@ from contextvars import ContextVar, Token, copy_context
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from pathlib import Path
 from threading import RLock
 from typing import Any, TypeVar
 from weakref import ref
 
 import numpy as np
-import scipy.linalg  # noqa: F401 - its BLAS is to be found
-from threadpoolctl import ThreadpoolController
+import scipy.linalg  # its BLAS is to be found
 
 from momentron.arithmetic.clock import has_room_for_thread, require_time
 from momentron.arithmetic.environment import standard_arithmetic
@@ -39,6 +39,7 @@ WORTH_READING = 2_000_000  # entries from which a product with a vector is worth
 WORTH_FILLING = 100_000  # values of a function from which they are worth dividing
 MOST_READ = 100_000_000  # entries that are read between two looks at the clock
 
+OURS = (np, scipy)  # whose wheels bring OpenBLAS along
 PREFIXES, SUFFIXES = ("scipy_", ""), ("64_", "_64", "")
 NUMBERS = ("blas_cpu_number", "blas_num_threads")  # of threads in use, and of those there may be
 OPENMP = 2  # what `openblas_get_parallel` says of such a build
@@ -86,14 +87,34 @@ def _lazy(library: Any, set_count: Callable[[int], Any]) -> Callable[[int], Any]
 
 
 def loaded_blas() -> list[Blas]:
-    """The BLAS libraries that are loaded, those of numpy and scipy among them."""
-    found = []
+    """The BLAS of numpy and of scipy; all that are loaded where these did not come in wheels.
+
+    The OpenBLAS of a wheel is asked directly. threadpoolctl finds the others, but its search of
+    all that the process has loaded takes 10 ms, more than a small problem.
+    """
+    try:
+        found = [Blas.of_openblas(ctypes.CDLL(str(path))) for path in _wheel_paths()]
+    except OSError:
+        found = []
+    known = [blas for blas in found if blas is not None]
+    if len(known) == len(found) == len(OURS):
+        return known
+    from threadpoolctl import ThreadpoolController
+
+    known = []
     for library in ThreadpoolController().select(user_api="blas").lib_controllers:
         # threadpoolctl lets one thread alone set the number of an OpenBLAS: we set it ourselves
         own = Blas.of_openblas(library.dynlib)
         is_per_thread = getattr(library, "threading_layer", "") == "openmp"
-        found.append(own or Blas(library.get_num_threads, library.set_num_threads, is_per_thread))
-    return found
+        known.append(own or Blas(library.get_num_threads, library.set_num_threads, is_per_thread))
+    return known
+
+
+def _wheel_paths() -> list[Path]:
+    """The OpenBLAS libraries that the wheels of numpy and scipy have brought along."""
+    folders = [Path(str(p.__file__)).parents[1] / f"{p.__name__}.libs" for p in OURS]
+    files = [path for folder in folders if folder.is_dir() for path in folder.iterdir()]
+    return [path for path in files if "openblas" in path.name]
 
 
 @cache
