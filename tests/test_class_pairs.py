@@ -17,7 +17,7 @@ from momentron.datasets import table_path
 from momentron.separability import BoundaryPair, ClassPair, Verdict
 from momentron.separability import check as check_module
 from momentron.separability.sentences import sentence_on_classes
-from momentron.solvers.rational.memory import TooLarge
+from momentron.solvers.rational.systems import TooLarge
 from momentron.verify import ProofError
 from tests.test_estimates import cone_rows, dot, extreme_rays
 
@@ -269,8 +269,7 @@ def test_a_proof_that_is_not_complete_leaves_classes_undecided(monkeypatch):
     def too_large(*_):
         raise TooLarge("no room")
 
-    for name in ("exact_boundary", "enclosed_boundary"):
-        monkeypatch.setattr(check_module, name, too_large)
+    monkeypatch.setattr(check_module, "boundary_weights", too_large)
     X = np.array([[1.0, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 1.0]])
     verdict = check_separability(X, list("abcc"))
     assert (verdict.kind, verdict.proof["complete"]) == ("quasi-separable", False)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from floating_point import run
 
 from momentron.separability import Verdict, check_separability, feature_roles, interval
-from momentron.solvers.rational import memory, systems
+from momentron.solvers.rational import systems
 from momentron.status import Status
 from momentron.verify import limits, verify
 from momentron.verify.outcomes import read_table
@@ -175,7 +175,7 @@ def test_every_storage_has_one_proof(classes):
 
 def test_memory_is_bounded_before_work_begins(monkeypatch):
     X, y = noise(400, 30)
-    monkeypatch.setattr(memory, "MEMORY", 100_000)
+    monkeypatch.setattr(systems, "MEMORY", 100_000)
     verdict = check_separability(X, y)
     assert verdict.kind == "undecided"
     assert verify(verdict.to_json(), X, y)

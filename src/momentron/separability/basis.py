@@ -10,16 +10,19 @@ them: by Carathéodory's theorem d + 1 rows suffice, d + 2 with an intercept. Tw
 different labels are one, found by hashing before anything is solved.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
 from momentron.separability.cone import Cone
+from momentron.separability.exact_rows import ExactRows
 from momentron.separability.projection import FEW, NotFound, whole_multiples
-from momentron.solvers.rational.memory import TooLarge
 from momentron.solvers.rational.systems import (
+    TooLarge,
     Vector,
     minor,
     primitive,
@@ -29,53 +32,60 @@ from momentron.solvers.rational.systems import (
 from momentron.verify.limits import MAX_BASIS
 
 
-class NotExact(ArithmeticError):
-    """No exact weights of the promised kind are near the proposal."""
-
-
 @dataclass(frozen=True)
 class ExactWeights:
     """Positive rational weights on pairs: numerator / denominator."""
 
     pairs: np.ndarray
     numerators: list[int]
-    denominator: int
+    denominator: int = 1
 
     def primitive(self) -> "ExactWeights":
         """The same up to a factor, in integers without a common divisor."""
-        return ExactWeights(self.pairs, primitive(self.numerators), 1)
+        return ExactWeights(self.pairs, primitive(self.numerators))
 
 
-@dataclass(frozen=True)
-class Basis:
-    """A basis of the boundary pairs, and as many independent columns of A."""
+class Span:
+    """The span of some rows of integers.
 
-    boundary: np.ndarray
-    pairs: np.ndarray
-    columns: list[int]
+    Attributes
+    ----------
+    rows : ndarray
+        A basis, of the first members where these are independent.
+    columns, free : list of int
+        As many columns in which the basis is regular, and all others.
+    """
 
+    def __init__(self, of: ExactRows, members: np.ndarray) -> None:
+        rows, self.columns = minor(of.residues(members))
+        self.rows, self._of = np.sort(members[rows]), of
+        self.free = np.setdiff1d(np.arange(of.places.shape[1]), self.columns).tolist()
 
-def find_basis(cone: Cone, boundary: np.ndarray, support: np.ndarray | None = None) -> Basis:
-    """A basis of the boundary pairs, of those in the support first."""
-    first = boundary[:0] if support is None else support
-    members = np.append(first, np.setdiff1d(boundary, first))
-    rows, columns = minor(cone.pairs.residues(members))
-    return Basis(boundary, np.sort(members[rows]), columns)
+    @cached_property
+    def vectors(self) -> list[Vector]:
+        return self._of.vectors(self.rows)
 
+    def matrix(self) -> list[list[int]]:
+        """The basis in its columns."""
+        return [[a.get(c, 0) for c in self.columns] for a in self.vectors]
 
-def null_space(rows: list[Vector], pivots: list[int], free: list[int]) -> dict[int, Vector]:
-    """For each free coordinate the vector orthogonal to all rows that has no other free one."""
-    seen = set[int]().union(*rows)
-    touched = [f for f in free if f in seen]
-    vectors: dict[int, Vector] = {f: {f: 1} for f in free}
-    if touched:
-        matrix = [[a.get(c, 0) for c in pivots] for a in rows]
-        right = [[-a.get(f, 0) for f in touched] for a in rows]
-        solution, denominator = solve_many(matrix, right)
-        for f, column in zip(touched, zip(*solution, strict=True), strict=True):
-            found = {c: v for c, v in zip(pivots, column, strict=True) if v} | {f: denominator}
-            vectors[f] = dict(sorted(zip(found, primitive([*found.values()]), strict=True)))
-    return vectors
+    def cancelling(self, total: Sequence[int]) -> tuple[list[int], int]:
+        """(numerators, denominator) of the weights with which the basis sums to −total."""
+        turned = list(map(list, zip(*self.matrix(), strict=True)))
+        return solve_whole(turned, [-total[c] for c in self.columns])
+
+    def null(self) -> dict[int, Vector]:
+        """For each free coordinate the vector orthogonal to all rows that has no other free one."""
+        vectors: dict[int, Vector] = {f: {f: 1} for f in self.free}
+        touched = sorted(vectors.keys() & set[int]().union(*self.vectors))
+        if touched:
+            right = [[-a.get(f, 0) for f in touched] for a in self.vectors]
+            solution, denominator = solve_many(self.matrix(), right)
+            for f, column in zip(touched, zip(*solution, strict=True), strict=True):
+                v = {c: v for c, v in zip(self.columns, column, strict=True) if v}
+                v[f] = denominator
+                vectors[f] = dict(sorted(zip(v, primitive([*v.values()]), strict=True)))
+        return vectors
 
 
 def one_sided_column(cone: Cone) -> list[int] | None:
@@ -90,52 +100,46 @@ def one_sided_column(cone: Cone) -> list[int] | None:
     return w
 
 
-def exact_boundary(cone: Cone, basis: Basis, q: np.ndarray) -> list[ExactWeights]:
-    """Positive q on every boundary pair with Σ q a = 0 on all columns of the basis, exactly."""
-    rest = np.setdiff1d(basis.boundary, basis.pairs)
+def boundary_weights(
+    cone: Cone, boundary: np.ndarray, basis: Span, q: np.ndarray
+) -> tuple[list[ExactWeights], np.ndarray | None]:
+    """(positive q on every boundary pair with Σ q a = 0 on all columns of the basis, None).
+
+    Where the system is too large, short weights that nearly cancel, and the pairs on which a
+    correction exists: the verifier bounds it with an approximate inverse, which needs as many pairs
+    in the basis as there are columns in use.
+    """
+    rest = np.setdiff1d(boundary, basis.rows)
     numerators = primitive(whole_multiples(q[rest]))
-    total = cone.pairs.combine(numerators, rest)
-    vectors = cone.pairs.vectors(basis.pairs)
-    matrix = [[a.get(c, 0) for a in vectors] for c in basis.columns]
-    solution, denominator = solve_whole(matrix, [-total[c] for c in basis.columns])
-    if any(v <= 0 for v in solution):
-        raise NotExact(f"{sum(v <= 0 for v in solution)} weights of the basis are not positive")
-    groups = [ExactWeights(rest, numerators, 1), ExactWeights(basis.pairs, solution, denominator)]
-    return [group for group in groups if group.pairs.size]
+    try:
+        solution, denominator = basis.cancelling(cone.pairs.combine(numerators, rest))
+    except TooLarge as error:
+        if basis.rows.size > MAX_BASIS:
+            raise
+        if np.count_nonzero((cone.rows.A[boundary] != 0).sum(axis=0)) != len(basis.columns):
+            raise NotFound(
+                "the columns are dependent; only an exact solution proves this"
+            ) from error
+        q = q[boundary]
+        numerators = [max(1, round(v / float(q.max()) * 2**53)) for v in q.tolist()]
+        return [ExactWeights(boundary, numerators)], basis.rows
+    if min(solution, default=1) <= 0:
+        raise NotFound("weights of the basis are not positive")
+    groups = [ExactWeights(rest, numerators), ExactWeights(basis.rows, solution, denominator)]
+    return [group for group in groups if group.pairs.size], None
 
 
-def exact_direction(cone: Cone, basis: Basis, w: np.ndarray, bits: int) -> list[int]:
+def exact_direction(cone: Cone, basis: Span, w: np.ndarray, bits: int) -> list[int]:
     """A recession direction in integers: a·w = 0 on the basis, and near the proposal elsewhere."""
     rounded = np.rint(w / np.abs(w).max() * 2.0**bits)
     rounded[basis.columns] = 0.0
     whole = cone.rows.whole(rounded)
-    matrix = [[a.get(c, 0) for c in basis.columns] for a in cone.pairs.vectors(basis.pairs)]
-    sides = cone.pairs.sides(whole, basis.pairs)
-    found, denominator = solve_whole(matrix, [-s for s in sides])
+    sides = cone.pairs.sides(whole, basis.rows)
+    found, denominator = solve_whole(basis.matrix(), [-s for s in sides])
     answer = [v * denominator for v in whole]
     for c, v in zip(basis.columns, found, strict=True):
         answer[c] = v
     return answer
-
-
-def enclosed_boundary(
-    cone: Cone, basis: Basis, q: np.ndarray
-) -> tuple[list[ExactWeights], np.ndarray]:
-    """Short weights that nearly cancel, and the pairs on which a correction exists.
-
-    The verifier bounds that correction with an approximate inverse; it needs as many pairs in the
-    basis as there are columns in use.
-    """
-    if basis.pairs.size > MAX_BASIS:
-        raise TooLarge(
-            f"{basis.pairs.size} pairs in the basis; an enclosure has at most {MAX_BASIS}"
-        )
-    used = np.asarray((cone.rows.A[basis.boundary] != 0).sum(axis=0))
-    if np.count_nonzero(used) != len(basis.columns):
-        raise NotExact("the columns are dependent; only an exact solution proves this")
-    q = q[basis.boundary]
-    numerators = [max(1, round(v / float(q.max()) * 2**53)) for v in q.tolist()]
-    return [ExactWeights(basis.boundary, numerators, 1)], basis.pairs
 
 
 def duplicate_conflict(cone: Cone) -> ExactWeights | None:
@@ -146,18 +150,14 @@ def duplicate_conflict(cone: Cone) -> ExactWeights | None:
     X, kept = cone.design.floats(), cone.kept
     with np.errstate(all="ignore"):
         marks = (X @ np.random.default_rng(0).uniform(0.5, 1.0, X.shape[1]))[kept]
-    order = np.argsort(marks, kind="stable")
-    is_first = np.append(True, marks[order][1:] != marks[order][:-1])
-    firsts = order[np.maximum.accumulate(np.where(is_first, np.arange(order.size), 0))]
-    pairs = np.column_stack([kept[firsts], kept[order]])
-    pairs = pairs[cone.codes[pairs[:, 0]] != cone.codes[pairs[:, 1]]]
-    for i, j in pairs[np.argsort(pairs[:, 1], kind="stable")].tolist():
+    _, first, place = np.unique(marks, return_index=True, return_inverse=True)
+    pairs = np.column_stack([kept[first[place]], kept])
+    for i, j in pairs[cone.codes[pairs[:, 0]] != cone.codes[pairs[:, 1]]].tolist():
         require_time()
-        first, second = (slice(*X.indptr[m : m + 2]) for m in (i, j))
-        same = np.array_equal(X.indices[first], X.indices[second])
-        if same and np.array_equal(X.data[first], X.data[second]):
-            both = cone.pairs_of([i, j], cone.codes[[j, i]])
-            return ExactWeights(both, [1, 1], 1)
+        one, two = (slice(*X.indptr[m : m + 2]) for m in (i, j))
+        same = np.array_equal(X.indices[one], X.indices[two])
+        if same and np.array_equal(X.data[one], X.data[two]):
+            return ExactWeights(cone.pairs_of([i, j], cone.codes[[j, i]]), [1, 1])
     return None
 
 
@@ -170,15 +170,11 @@ def circuit_conflict(cone: Cone, boundary: np.ndarray, one: int) -> ExactWeights
     target = -cone.rows.dense(np.array([one]))[0]
     first = others[:: 1 + others.size // (FEW * target.size)]
     try:
-        support = cone.rows.project(target, others, first).support
-        rows, columns = minor(cone.pairs.residues(support))
-        pairs = np.append(support[rows], one)
-        *vectors, last = cone.pairs.vectors(pairs)
-        matrix = [[a.get(c, 0) for a in vectors] for c in columns]
-        numerators, denominator = solve_whole(matrix, [-last.get(c, 0) for c in columns])
+        basis = Span(cone.pairs, cone.rows.project(target, others, first).support)
+        found, denominator = basis.cancelling(cone.pairs.combine([1], np.array([one])))
     except (NotFound, TooLarge, ZeroDivisionError):
         return None
-    weights = [*numerators, denominator]
-    if min(numerators, default=0) <= 0 or any(cone.pairs.combine(weights, pairs)):
+    weights = ExactWeights(np.append(basis.rows, one), [*found, denominator])
+    if min(found, default=0) <= 0 or any(cone.pairs.combine(weights.numerators, weights.pairs)):
         return None
-    return ExactWeights(pairs, weights, 1)
+    return weights

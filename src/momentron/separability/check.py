@@ -18,13 +18,11 @@ from momentron.data.exactness.decimals import READINGS, is_rounded, require_read
 from momentron.errors import InputError, short
 from momentron.separability.basis import (
     ExactWeights,
-    NotExact,
+    Span,
+    boundary_weights,
     circuit_conflict,
     duplicate_conflict,
-    enclosed_boundary,
-    exact_boundary,
     exact_direction,
-    find_basis,
     one_sided_column,
 )
 from momentron.separability.cone import Cone
@@ -32,17 +30,17 @@ from momentron.separability.designs import read_design
 from momentron.separability.document import build_proof, empty_proof
 from momentron.separability.estimate_prover import LATE, EstimateProver, too_large
 from momentron.separability.exact_projection import exact_pair
-from momentron.separability.family import family_named
+from momentron.separability.family import Family
 from momentron.separability.interval import (
     Interval,
     closing_seconds,
     first_interval,
     margin_interval,
 )
-from momentron.separability.projection import NotFound, Proposal, propose
+from momentron.separability.projection import DIRECTION_BITS, NotFound, Proposal, propose
 from momentron.separability.sentences import notes_on_classes
 from momentron.separability.verdict import Verdict
-from momentron.solvers.rational.memory import TooLarge
+from momentron.solvers.rational.systems import TooLarge
 from momentron.verify import ProofError, ProofTooLarge, check_document
 from momentron.verify.exact_table import Table
 from momentron.verify.limits import LONGEST_NAME, load_proof
@@ -55,7 +53,6 @@ ESTIMATES_SECONDS = 4.0  # for the estimates of the coefficients, unless `max_ti
 FEW_ENTRIES = 200_000  # of X up to which the other reading of decimals is tried, too
 OTHER_SECONDS = 1.0  # for that, and of the first reading
 ROUNDING = 2.0**-48  # margins above this share of the longest row do not rest on roundings
-DIRECTION_BITS = (20, 50)  # short weights first: they keep the proof small
 
 
 def check_separability(
@@ -192,9 +189,8 @@ def check_separability(
                 proof, reason = _with_estimates(decision, proof, end)
         except OutOfTime:
             reason = LATE
-            n, d = np.shape(design.X)
-            unread, classes = family_named(family, link, label_texts(design.y), fit_intercept)
-            proof = empty_proof(n, d, classes, unread, decimals)
+            unread = Family.of(family, link, label_texts(design.y), fit_intercept)
+            proof = empty_proof(*np.shape(design.X), unread, decimals)
         ends = read_interval(proof)
     if reason == LATE:
         taken = max_time or ESTIMATES_SECONDS
@@ -303,7 +299,7 @@ class _Decision:
             except (TooLarge, ProofTooLarge) as error:
                 self.reason = too_large(error)
                 return self._partial(conflict)
-            except (ProofError, NotExact, NotFound, ZeroDivisionError):
+            except (ProofError, NotFound, ZeroDivisionError):
                 continue
         w, boundary, smallest = exact_pair(cone)
         return self._closed(w, boundary, conflict or smallest)
@@ -341,12 +337,12 @@ class _Decision:
         if proposal.strict.all():
             return self._closed(cone.rows.whole(proposal.w), [])
         boundary = np.flatnonzero(~proposal.strict)
-        basis = find_basis(cone, boundary, proposal.support)
+        # of the support first
+        basis = Span(
+            cone.pairs, np.append(proposal.support, np.setdiff1d(boundary, proposal.support))
+        )
         w = exact_direction(cone, basis, proposal.w, bits) if proposal.strict.any() else []
-        try:
-            groups, enclosure = exact_boundary(cone, basis, proposal.q), None
-        except TooLarge:
-            groups, enclosure = enclosed_boundary(cone, basis, proposal.q)
+        groups, enclosure = boundary_weights(cone, boundary, basis, proposal.q)
         if conflict is None and proposal.support.size and cone.family.compares_classes:
             # the verdict stands without a conflict; the verification comes first
             with suppress(OutOfTime), until(deadline() - closing_seconds(cone)):

@@ -21,13 +21,11 @@ from momentron.rows.validation import clean_matrix, clean_targets
 from momentron.separability.exact_rows import ExactRows, Numbers
 from momentron.separability.family import COUNTS, LEFT_OUT, class_of, link_of, modelled
 from momentron.separability.projection import Rows
-from momentron.solvers.rational.memory import memory_cap, require_memory
+from momentron.solvers.rational.systems import memory_cap, require_memory
 from momentron.verify.exact_table import Table
 from momentron.verify.outcomes import label_texts, zero_weight_rows
 
 BYTES_PER_ENTRY = 40  # of the matrix of all pairs, at the worst moment of a proposal
-SPARSE = 0.1  # share of entries below which X is kept sparse, if it is large
-LARGE = 20_000  # entries of a large X
 
 
 class Cone:
@@ -41,9 +39,9 @@ class Cone:
         Which pairs rows make.
     reference : int
         The class with which the others are contrasted.
-    given : ndarray or csr_array of shape (n, table.d)
+    given : csr_array of shape (n, table.d)
         X in floats.
-    X : ndarray or csr_array of shape (n, d)
+    X : csr_array of shape (n, d)
         The columns `table.used` of it: the others hold zeros only.
     classes : list of str
     codes : ndarray of shape (n,)
@@ -71,15 +69,15 @@ class Cone:
     ) -> None:
         if family is not None:
             link_of(family, link)  # a model that is not supported is refused before y is read
-        self.given = X = _thinned(_as_floats(X, require_reading(decimals)))
+        self.given = X = _as_floats(X, require_reading(decimals))
         self.n = X.shape[0]
         # only a check: as an array, labels of a list may merge
         clean_targets(y, self.n, are_classes=family not in COUNTS)
         left_out = zero_weight_rows(sample_weight, self.n)
         self.table = Table(X, label_texts(y), decimals, left_out, require_time)
-        self.family, self.classes = modelled(self.table, y, family, link, fit_intercept, order)
+        self.family = modelled(self.table, y, family, link, fit_intercept, order)
+        self.classes, self.k = self.family.classes, self.family.k
         self.reference = self._reference(reference)
-        self.k = len(self.classes)
         if self.n * max(2, self.k) * 64 > memory_cap():
             raise InputError(
                 f"{self.n} rows of {self.k} classes make {self.n * (self.k - 1)} pairs, more than "
@@ -88,8 +86,10 @@ class Cone:
         self.fit_intercept = self.family.fit_intercept
         self.codes = self._codes()
         self.kept = np.flatnonzero(self.codes >= 0)
-        self.X = X if self.table.used.size == self.table.d else _with_columns(X, self.table.used)
-        self.n_features = int(self.X.shape[1])
+        # at a cost that does not depend on how many columns are zero
+        parts = X.data, np.searchsorted(self.table.used, X.indices), X.indptr
+        self.n_features = int(self.table.used.size)
+        self.X = sp.csr_array(parts, shape=(self.n, self.n_features))
         self.width = self.n_features + self.family.n_intercepts
         self.n_coordinates = self.family.n_blocks * self.width
         # (block, sign, shift) by class, other class and term; the sign is 0 if there is none
@@ -97,13 +97,11 @@ class Cone:
         for c in range(self.k):
             for j, terms in self.family.pairs(c).items():
                 self._terms[c, j, : len(terms)] = terms
-        self._makes = self._terms[:, :, 0, 1] != 0  # which classes a row of a class is paired with
-        counts = np.append(self._makes.sum(axis=1), 0)[self.codes]  # code −1 has none
-        self.starts = np.cumsum(counts) - counts
-        self.example = np.repeat(np.arange(self.n), counts)
+        makes = self._terms[:, :, 0, 1] != 0  # which classes a row of a class is paired with
+        at, self.other = np.nonzero(makes[self.codes[self.kept]])
+        self.example = self.kept[at]
         self.own = self.codes[self.example]
         self.size = int(self.example.size)
-        self.other = np.nonzero(self._makes[self.codes[self.kept]])[1]
 
     def _codes(self) -> np.ndarray:
         index = {name: c for c, name in enumerate(self.classes)}
@@ -141,14 +139,16 @@ class Cone:
 
     def pairs_of(self, rows: Any, others: Any) -> np.ndarray:
         """The pairs of some rows, each with a class."""
-        rows = np.asarray(rows, np.int64)
-        places = np.cumsum(self._makes, axis=1) - 1
-        return self.starts[rows] + places[self.codes[rows], np.asarray(others, np.int64)]
+        keys, wanted = (
+            self.k * np.asarray(i, np.int64) + j
+            for i, j in ((self.example, self.other), (rows, others))
+        )
+        return np.searchsorted(keys, wanted)
 
     @cached_property
     def design(self) -> ExactRows:
         """x̃ of all rows."""
-        X = sp.csr_array(self.X, dtype=np.float64)
+        X = self.X
         if self.fit_intercept:
             X = sp.hstack([X, np.ones((self.n, 1))], format="csr")
         places = np.arange(1, X.nnz + 1, dtype=X.indptr.dtype)
@@ -195,28 +195,12 @@ class Cone:
 
 
 def _as_floats(X: Any, decimals: str) -> Any:
-    """X as a finite matrix of floats, refused if that would change an entry."""
+    """X as a sparse matrix of finite floats, none of them 0; refused if that changes an entry."""
     try:
-        return clean_matrix(as_exact(X, decimals))
+        X = sp.csr_array(clean_matrix(as_exact(X, decimals)), dtype=np.float64)
     except TypeError as error:
         raise InputError(f"X has an entry that is not a real number: {error}") from None
-
-
-def _thinned(X: Any) -> Any:
-    """X, sparse if it is large and few of its entries are not zero."""
-    if sp.issparse(X):
-        if not X.data.all():
-            X = X.copy()
-            X.eliminate_zeros()
-        return X
-    if X.size < LARGE or np.count_nonzero(X) > SPARSE * X.size:
-        return X
-    return sp.csr_array(X)
-
-
-def _with_columns(X: Any, columns: np.ndarray) -> Any:
-    """Some columns of X, all others being zero, at a cost that does not depend on how many."""
-    if not sp.issparse(X):
-        return X[:, columns]
-    parts = X.data, np.searchsorted(columns, X.indices), X.indptr
-    return sp.csr_array(parts, shape=(X.shape[0], columns.size))
+    if not X.data.all():
+        X = X.copy()
+        X.eliminate_zeros()
+    return X

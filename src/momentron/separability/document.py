@@ -12,9 +12,7 @@ from momentron.solvers.rational.systems import primitive
 from momentron.verify.limits import VERSION
 
 
-def empty_proof(
-    n: int, d: int, classes: list[str], family: Family, decimals: str
-) -> dict[str, Any]:
+def empty_proof(n: int, d: int, family: Family, decimals: str) -> dict[str, Any]:
     """No proof of anything: if time ends before the data are read it cannot even name them."""
     return {
         "format": "momentron-proof",
@@ -25,7 +23,7 @@ def empty_proof(
         "data": {
             "rows": n,
             "features": d,
-            "classes": classes,
+            "classes": family.classes,
             "decimals": decimals,
             "left_out": [],
             "sha256": None,
@@ -58,7 +56,7 @@ def build_proof(
 ) -> dict[str, Any]:
     """A proof with the fields of docs/proof-format.md."""
     table = cone.table
-    proof = empty_proof(table.n, table.d, cone.classes, cone.family, table.decimals)
+    proof = empty_proof(table.n, table.d, cone.family, table.decimals)
     proof["data"] |= {"left_out": table.left_out, "sha256": table.sha256}
     is_on = np.zeros(cone.n, bool)  # the boundary
     for group in boundary:

@@ -11,7 +11,6 @@ floats see too little, it is made in rational numbers.
 import math
 import time
 from contextlib import suppress
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -19,14 +18,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import OutOfTime, require_time, time_left, until
-from momentron.separability.basis import ExactWeights, find_basis, null_space
+from momentron.separability.basis import ExactWeights, Span
 from momentron.separability.cone import Cone
 from momentron.separability.document import named_pairs
 from momentron.separability.exact_projection import project_exactly, whole_weights
-from momentron.separability.projection import NotFound, Rows
-from momentron.solvers.rational.memory import TooLarge, require_memory
-from momentron.solvers.rational.nearest import nearest
-from momentron.solvers.rational.systems import PRIME, Vector, minor, primitive
+from momentron.separability.projection import DIRECTION_BITS, NotFound, Rows
+from momentron.solvers.rational.systems import PRIME, TooLarge, Vector, primitive, require_memory
 from momentron.verify.limits import MAX_BASIS
 
 FEWEST = 8  # coordinates t from which floats propose
@@ -34,8 +31,6 @@ LARGEST = 80  # coordinates t up to which rational numbers are asked
 SHARE = 2 / 3  # of the time is for finding, what is left for verifying
 PRODUCT_SECONDS = 4e-7  # of one product of two entries when directions are verified
 FIRST = 40  # pairs to look at first, and how many are added at a time
-MANY_ALIASES = 400_000  # entries of null vectors of a design, beyond which only one is written
-DIRECTION_BITS = (20, 50)  # of a proposed direction: short numbers first, they are checked sooner
 LATE = "time ran out"
 
 
@@ -52,20 +47,21 @@ class EstimateProver:
     """
 
     def __init__(self, cone: Cone, w: Vector, boundary: np.ndarray) -> None:
-        self.cone, self.w, self.reference = cone, w, cone.reference
+        self.cone, self.w = cone, w
         self.strict = np.setdiff1d(np.arange(cone.size), boundary)
-        span = find_basis(cone, np.sort(boundary))
-        self.basis, self.pivots = span.pairs, span.columns
-        if self.basis.size > MAX_BASIS:
-            raise TooLarge(
-                f"{self.basis.size} independent boundary pairs; at most {MAX_BASIS} are read"
-            )
-        rows, taken = cone.pairs.vectors(self.basis), set(self.pivots)
-        self.free = [c for c in range(cone.n_coordinates) if c not in taken]
-        self.null = null_space(rows, self.pivots, self.free)
+        self.basis = Span(cone.pairs, np.sort(boundary))
+        self.design = Span(cone.design, cone.kept)
+        size = max(self.basis.rows.size, self.design.rows.size)
+        if size > MAX_BASIS:
+            raise TooLarge(f"{size} independent rows; at most {MAX_BASIS} are read")
+        self.free, self.null = self.basis.free, self.basis.null()
         # those of the others are unit vectors
         self.touched = [c for c in self.free if len(self.null[c]) > 1]
-        self.aliases, self.design = self._aliases()
+        self.aliases = list(self.design.null().values())
+        for u in self.aliases:  # each threshold takes the intercept
+            if cone.n_features in u:
+                one = u[cone.n_features]
+                u |= dict.fromkeys(range(cone.n_features, cone.width), one)
         # what is found by then is still to be verified
         self.start = time.perf_counter()
         self.moment = self.start + SHARE * time_left()
@@ -73,47 +69,20 @@ class EstimateProver:
         self.bounds: list[ExactWeights] = []
         self.reason: str | None = None
 
-    # --- the span of the boundary pairs, and of the design ---------------------------------------
-
-    def _aliases(self) -> tuple[list[Vector], tuple[list[int], list[int]] | None]:
-        """(null vectors of the design, the rows and places of a regular minor if rank is known)."""
-        cone, kept = self.cone, self.cone.kept
-        at, places = minor(cone.design.residues(kept))
-        taken = set(places)
-        free = [p for p in range(cone.n_features + cone.fit_intercept) if p not in taken]
-        rows = cone.design.vectors(kept[at]) if free else []
-        if len(free) * len(places) > MANY_ALIASES or len(at) > MAX_BASIS:
-            # one vector that is zero nowhere, at place −1 as a sum of all the free ones
-            mixed = {p: 1 + 7 * n for n, p in enumerate(free)}
-            sums = [row | {-1: sum(row.get(p, 0) * v for p, v in mixed.items())} for row in rows]
-            u = null_space(sums, places, [-1])[-1]
-            factor = u.pop(-1)
-            spread = u | {p: v * factor for p, v in mixed.items()}
-            return [self._on_thresholds(dict(sorted(spread.items())))] if free else [], None
-        null = null_space(rows, places, free)
-        return [self._on_thresholds(null[p]) for p in free], (kept[at].tolist(), places)
-
-    def _on_thresholds(self, u: Vector) -> Vector:
-        """A null vector of the design as one of all pairs: each threshold takes the intercept."""
-        at = self.cone.n_features
-        if at in u:
-            u = u | {at + i: u[at] for i in range(self.cone.family.n_intercepts)}
-        return u
-
     # --- the section of a proof ------------------------------------------------------------------
 
     def section(self) -> dict[str, Any]:
         cone, used = self.cone, self.cone.table.used
         statuses = self._statuses()
         n_empty = (cone.table.d - cone.n_features) * cone.family.n_blocks
-        pairs = np.concatenate([self.basis[:0], *(bound.pairs for bound in self.bounds)])
+        pairs = np.concatenate([self.strict[:0], *(bound.pairs for bound in self.bounds)])
         return {
-            "reference": self.reference,
+            "reference": cone.reference,
             "used": used.tolist() if used.size < cone.table.d else None,
             "status": statuses,
             "prime": PRIME,
-            "basis": named_pairs(cone, self.basis),
-            "pivots": self.pivots,
+            "basis": named_pairs(cone, self.basis.rows),
+            "pivots": self.basis.columns,
             "null": {"free": self.touched, **_flat([self.null[c] for c in self.touched])},
             "bounds": {
                 "starts": np.cumsum([0, *(bound.pairs.size for bound in self.bounds)]).tolist(),
@@ -124,15 +93,15 @@ class EstimateProver:
             "directions": _flat(self.directions),
             "aliases": _flat(self.aliases),
             "dimension": len(self.free) + n_empty,
-            "rank": None if self.design is None else len(self.design[0]),
-            "design": dict(zip(("rows", "places"), self.design or ([], []), strict=True)),
+            "rank": self.design.rows.size,
+            "design": {"rows": self.design.rows.tolist(), "places": self.design.columns},
         }
 
     def _statuses(self) -> list[str]:
         """The status of each coefficient; the infinite ones have one bound each, in their order."""
         aliased = {place for u in self.aliases for place in u}
         statuses, waiting = [], dict[int, tuple[Vector, list[int]]]()
-        coefficients = self.cone.family.coefficients(self.cone.n_features, self.reference)
+        coefficients = self.cone.family.coefficients(self.cone.n_features, self.cone.reference)
         for number, (_, place, form) in enumerate(coefficients):
             require_time()
             statuses.append("aliased" if place in aliased else "finite")
@@ -212,8 +181,6 @@ class EstimateProver:
                 self.bounds.append(bound)
                 return "+inf" if sign > 0 else "-inf"
             self.directions.append(self._lifted(t))
-        if self.design is None:  # it might be aliased
-            raise TooLarge("too many aliased coefficients")
         return "undetermined"
 
     @property
@@ -225,20 +192,16 @@ class EstimateProver:
 
     def _decide(self, g: list[int]) -> tuple[ExactWeights | None, list[int]]:
         """(λ with Σ λ c = g up to a factor, []) or (None, t with c·t ≥ 0, g·t < 0)."""
-        chosen = proposed = np.zeros(0, np.int64)
+        chosen = np.zeros(0, np.int64)
         if len(self.free) >= FEWEST:
-            t, proposed = self._proposed(self._rows.unit(g, is_form=True))
+            t, chosen = self._proposed(self._rows.unit(g, is_form=True))
             if sum(map(int.__mul__, g, t)) < 0:
                 return None, t
-            chosen = proposed
         while True:
             require_time()
             pairs = self.strict[chosen]
             points = [self._reduced(a) for a in self.cone.pairs.vectors(pairs)]
-            if chosen is proposed:  # independent: there is nothing to guess
-                weights, t = nearest(points, g, dict.fromkeys(range(len(points)), Fraction(1)))
-            else:
-                weights, t = project_exactly(points, g)
+            weights, t = project_exactly(points, g)
             if not any(t):
                 bound = whole_weights({int(pairs[i]): v for i, v in weights.items()})
                 return bound.primitive(), []

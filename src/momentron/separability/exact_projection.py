@@ -4,6 +4,7 @@ The same questions as in `projection`; floats guess the answer.
 """
 
 import math
+from contextlib import suppress
 from fractions import Fraction
 from operator import mul
 from typing import Any
@@ -15,8 +16,8 @@ from momentron.arithmetic.clock import require_time
 from momentron.separability.basis import ExactWeights
 from momentron.separability.cone import Cone
 from momentron.separability.projection import NotFound, least_squares
-from momentron.solvers.rational.memory import require_memory
-from momentron.solvers.rational.nearest import Point, Weights, as_lists, nearest
+from momentron.solvers.rational.nearest import Point, Weights, nearest
+from momentron.solvers.rational.systems import as_lists, require_memory
 
 BYTES_PER_INTEGER = 150  # with its place in a list, and in a matrix
 CHANGES = 4  # of coordinates, at most
@@ -29,20 +30,15 @@ def project_exactly(points: list[Point], target: Point) -> tuple[Weights, Point]
 
     So p·r ≥ 0 for all points, and target·r < 0 unless r is zero.
     """
-    return nearest(points, target, _guess(points, target))
-
-
-def _guess(points: list[Point], target: Point) -> Weights:
-    """Weights near the answer, in floats; none if these see nothing, or would take too long."""
-    if len(points) * len(target) * min(len(points), len(target)) > GUESS_FLOPS:
-        return {}
-    rows, tops = _in_floats(points)
-    (goal,), (most,) = _in_floats([target])
-    try:
-        weights = least_squares(rows, goal)
-    except NotFound:
-        return {}
-    return {i: Fraction(weights[i]) * most / tops[i] for i in np.flatnonzero(weights).tolist()}
+    guess: Weights = {}
+    if len(points) * len(target) * min(len(points), len(target)) < GUESS_FLOPS:
+        rows, tops = _in_floats(points)
+        (goal,), (most,) = _in_floats([target])
+        with suppress(NotFound):
+            weights = least_squares(rows, goal)
+            for i in np.flatnonzero(weights).tolist():
+                guess[i] = Fraction(weights[i]) * most / tops[i]
+    return nearest(points, target, guess)
 
 
 def exact_pair(cone: Cone) -> tuple[Point, list[ExactWeights], ExactWeights | None]:

@@ -16,7 +16,7 @@ logc exchanges the classes.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -45,17 +45,24 @@ NAMED = 12  # labels that a message lists
 
 @dataclass(frozen=True)
 class Family:
-    """A family and a link, with a number of classes k."""
+    """A family and a link, for some classes in their order."""
 
     name: str
     link: str
-    k: int
+    classes: list[str]
     fit_intercept: bool
 
+    @classmethod
+    def of(
+        cls, name: str | None, link: str | None, labels: Sequence[str], fit_intercept: bool
+    ) -> "Family":
+        """The model of some labels: binomial for two and multinomial for more, without a name."""
+        name = name or ("binomial" if len(set(labels)) == 2 else "multinomial")
+        return cls(name, link_of(name, link), classes_of(name, labels), fit_intercept)
+
     @property
-    def has_counts(self) -> bool:
-        """Whether y are numbers, not labels of classes."""
-        return self.name in COUNTS
+    def k(self) -> int:
+        return len(self.classes)
 
     @property
     def has_event(self) -> bool:
@@ -70,7 +77,7 @@ class Family:
     @property
     def compares_classes(self) -> bool:
         """Whether a pair (row, j) tells the class of the row from class j; a margin is defined."""
-        return not (self.has_counts or self.has_event)
+        return not (self.name in COUNTS or self.has_event)
 
     @property
     def is_classifier(self) -> bool:
@@ -164,36 +171,6 @@ def link_of(name: str, link: str | None) -> str:
     return link
 
 
-def family_named(
-    name: str | None, link: str | None, labels: Sequence[str], fit_intercept: bool
-) -> tuple[Family, list[str]]:
-    """(family, classes): binomial for two classes and multinomial for more, if it has no name."""
-    name = name or ("binomial" if len(set(labels)) == 2 else "multinomial")
-    classes = classes_of(name, labels)
-    return Family(name, link_of(name, link), len(classes), fit_intercept), classes
-
-
-def _require_model(family: Family) -> None:
-    """Refuse a model that does not exist."""
-    name, k = family.name, family.k
-    if k < 2 or (name == "binomial" and k != 2):
-        needs = "exactly 2" if name == "binomial" and k > 2 else "at least 2"
-        what = f"1 class; check_separability needs {needs}: add rows of another class"
-        raise InputError(
-            f"y has {what if k == 1 else f'{k} classes; family={name!r} needs {needs}'}"
-        )
-    if family.has_thresholds and not family.fit_intercept:
-        raise InputError(
-            "family='ordinal' has a threshold between neighbouring classes in place of an "
-            "intercept; fit_intercept=False has no meaning for it"
-        )
-    if family.has_event and not family.fit_intercept:
-        raise InputError(
-            f"link={family.link!r} needs an intercept: without one there may be no coefficients "
-            "for which every probability is at most 1"
-        )
-
-
 def modelled(
     table: Table,
     y: Any,
@@ -201,16 +178,39 @@ def modelled(
     link: str | None,
     fit_intercept: bool,
     order: Sequence[Any] | None,
-) -> tuple[Family, list[str]]:
-    """(family, classes in order), refused if there is no such model."""
-    family, classes = family_named(name, link, table.kept_labels, fit_intercept)
-    _require_model(family)
+) -> Family:
+    """The model of the labels of a table, classes in order; refused if there is no such model."""
+    family = Family.of(name, link, table.kept_labels, fit_intercept)
+    name, k = family.name, family.k
+    if k < 2 or (name == "binomial" and k != 2):
+        needs = "exactly 2" if name == "binomial" and k > 2 else "at least 2"
+        what = f"1 class; check_separability needs {needs}: add rows of another class"
+        raise InputError(
+            f"y has {what if k == 1 else f'{k} classes; family={name!r} needs {needs}'}"
+        )
+    if family.has_thresholds and not fit_intercept:
+        raise InputError(
+            "family='ordinal' has a threshold between neighbouring classes in place of an "
+            "intercept; fit_intercept=False has no meaning for it"
+        )
+    if family.has_event and not fit_intercept:
+        raise InputError(
+            f"link={family.link!r} needs an intercept: without one there may be no coefficients "
+            "for which every probability is at most 1"
+        )
+    is_ordered = getattr(getattr(y, "cat", y), "ordered", False) and name not in COUNTS
     if order is not None:
-        return family, _as_ordered(classes, order, family.name, table.labels)
-    if family.name != "ordinal" and not getattr(getattr(y, "cat", y), "ordered", False):
-        return family, classes
-    own = own_order(y)
-    if own is None:
+        known = _given_order(order, family.name, {*table.labels})
+    elif family.has_thresholds or is_ordered:
+        known = _own_order(y, family.classes)
+    else:
+        return family
+    return replace(family, classes=sorted(family.classes, key=known.index))
+
+
+def _own_order(y: Any, classes: list[str]) -> list[str]:
+    known = own_order(y)
+    if known is None:
         listed = one_line(", ".join(map(repr, classes[:NAMED])), 80) + (
             ", …" if len(classes) > NAMED else ""
         )
@@ -219,19 +219,16 @@ def modelled(
             "first, as order=[…] (--order on the command line), or make y an ordered categorical, "
             "pd.Categorical(y, […], ordered=True), or numbers"
         )
-    places = {label: place for place, label in enumerate(own)}
-    return family, sorted(classes, key=lambda label: places.get(label, len(places)))
+    return known
 
 
-def _as_ordered(
-    classes: list[str], order: Sequence[Any], name: str, labels: list[str]
-) -> list[str]:
-    """The classes in the order that the user gives, which must name each label once."""
+def _given_order(order: Sequence[Any], name: str, known: set[str]) -> list[str]:
+    """The labels in the order that the user gives, who must name each once."""
     if name != "ordinal":
         raise InputError(f"family={name!r} has no order of classes; order goes with 'ordinal'")
     if isinstance(order, str) or not np.iterable(order):
         raise InputError(f"order={short(order)} must be a sequence of labels, lowest first")
-    given, known = label_texts(list(order)), set(labels)
+    given = label_texts(list(order))
     for label in given:
         if label not in known:
             raise InputError(
@@ -242,4 +239,4 @@ def _as_ordered(
     missing = sorted(known - set(given))
     if missing:
         raise InputError(f"order lacks the label {short(missing[0])}; name each label once")
-    return sorted(classes, key=given.index)
+    return given

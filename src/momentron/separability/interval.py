@@ -9,7 +9,6 @@ import math
 import warnings
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import combinations
 
 import numpy as np
 
@@ -19,12 +18,11 @@ from momentron.arithmetic.rounding import rational_root
 from momentron.separability.basis import ExactWeights
 from momentron.separability.cone import Cone
 from momentron.separability.projection import whole_multiples
-from momentron.solvers.rational.memory import TooLarge
+from momentron.solvers.rational.systems import TooLarge
 from momentron.status import Status
 
 SECONDS = 10.0  # for the interval, once the verdict is known
 SECONDS_PER_ENTRY = 1.2e-6  # of three exact products, with all that belongs to them
-FEW_CLASSES = 4  # whose means are looked at
 FIRST_ENTRIES = 100_000  # of X that are read for the mean of a class
 TOLERANCE = 1e-6
 DUAL_BITS = 50
@@ -78,18 +76,14 @@ def margin_interval(cone: Cone, w: list[int] | None) -> Interval:
 
 
 def first_interval(cone: Cone) -> Interval:
-    """[0, an upper bound], soon: from the means of the first rows of a few classes."""
+    """[0, an upper bound], soon: from the means of the first rows of two classes."""
     if not cone.family.compares_classes:
         return Interval(0.0, math.inf, [], None)
     most = max(1, FIRST_ENTRIES * cone.n // (1 + int(cone.table.ends[-1])))
-    duals = []
-    for c, j in combinations(range(min(cone.k, FEW_CLASSES)), 2):
-        if j in cone.family.pairs(c):
-            first, second = cone.between(c, j)[:most], cone.between(j, c)[:most]
-            numerators = [second.size] * first.size + [first.size] * second.size
-            duals.append(ExactWeights(np.append(first, second), numerators, 1))
-    upper, at = min((upper_bound(cone, dual), m) for m, dual in enumerate(duals))
-    return Interval(0.0, upper, [], duals[at])
+    first, second = cone.between(0, 1)[:most], cone.between(1, 0)[:most]
+    numerators = [second.size] * first.size + [first.size] * second.size
+    dual = ExactWeights(np.append(first, second), numerators)
+    return Interval(0.0, upper_bound(cone, dual), [], dual)
 
 
 def _proposed(cone: Cone, seconds: float) -> tuple[list[int] | None, np.ndarray]:
@@ -97,9 +91,9 @@ def _proposed(cone: Cone, seconds: float) -> tuple[list[int] | None, np.ndarray]
     with warnings.catch_warnings():
         # at the end of float64 a solver may well complain; the verdict is known already
         warnings.simplefilter("ignore")
-        kept = cone.kept
+        kept, X = cone.kept, cone.X[cone.kept]
         result = max_margin(
-            cone.X if kept.size == cone.n else cone.X[kept],
+            X.toarray() if 2 * X.nnz > X.shape[0] * X.shape[1] else X,
             cone.codes[kept],
             fit_intercept=cone.fit_intercept,
             tol=TOLERANCE,

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from scipy.optimize import nnls
 
 from momentron.arithmetic.clock import require_time
-from momentron.solvers.rational.memory import TooLarge, require_memory
+from momentron.solvers.rational.systems import TooLarge, require_memory
 
 MAX_COLUMNS = 3_000  # or rows, if there are fewer
 SECONDS = 3e-9  # of a program, times its columns to the third power
@@ -32,6 +32,7 @@ CLEAR = 1e-2  # of the row farthest on its side: others that are so far are stri
 ATTEMPTS = 8  # at a program whose rows depend on each other, as those of dummies do
 FEW = 4  # rows per column that are looked at first
 SAME = 1e-9  # of the length of rows: what is below may be zero
+DIRECTION_BITS = (20, 50)  # of a direction: short numbers first, they are checked sooner
 LARGEST_WEIGHT = 16  # ρ is random, so that λ is on as many rows as are independent
 
 

@@ -145,7 +145,7 @@ class ProofFacts:
     def _family(self) -> Family:
         """The model of the proof; refused if there is no such model."""
         link = link_of(self.proof["family"], self.proof["link"])
-        return Family(self.family, link, len(self.classes), self.proof["fit_intercept"])
+        return Family(self.family, link, self.classes, self.proof["fit_intercept"])
 
     @property
     def event(self) -> str | None:

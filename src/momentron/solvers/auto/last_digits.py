@@ -19,9 +19,8 @@ from momentron.certificate.certified import MOST_BITS
 from momentron.certificate.exact import whole_numbers
 from momentron.solvers.auto.search import SUPPORT, Search
 from momentron.solvers.auto.working_rows import on_support
-from momentron.solvers.rational.memory import TooLarge
 from momentron.solvers.rational.nearest import Weights, nearest
-from momentron.solvers.rational.systems import PRIME, pivots
+from momentron.solvers.rational.systems import PRIME, TooLarge, reduced
 
 REFINED_GAP = 0.1  # the gap, relative to the margin, at which a support looks right
 RESOLVED = 1.6e-15  # of the longest row: the margin's error in float64
@@ -126,7 +125,7 @@ def _surely_overlaps(search: Search) -> bool:
         rows = np.column_stack([rows, np.full(index.size, length)])
     values = np.linalg.eigvalsh((rows.T * q[index]) @ rows)
     rank = int(np.count_nonzero(values > NUMERIC_RANK * values[-1]))
-    if rank < rows.shape[1] and rank != len(pivots(whole_numbers(rows)[0] % PRIME)):
+    if rank < rows.shape[1] and rank != len(reduced(whole_numbers(rows)[0] % PRIME)[1]):
         return False
     return bool(SURPLUS * length * (answer.upper + ROUNDING * length) < values[-rank])
 

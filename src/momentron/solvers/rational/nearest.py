@@ -12,7 +12,7 @@ from typing import Any
 from flint import fmpz_mat
 
 from momentron.arithmetic.clock import require_time
-from momentron.solvers.rational.systems import primitive, solve_whole
+from momentron.solvers.rational.systems import as_lists, primitive, solve_whole
 
 Point = list[int]
 Weights = dict[int, Fraction]  # by point
@@ -68,8 +68,3 @@ def nearest(
         if min(sides, default=0) >= 0:
             return best, residual
         weights = best | {sides.index(min(sides)): Fraction(0)}
-
-
-def as_lists(matrix: Any) -> list[list[int]]:
-    """A matrix of flint in Python's integers."""
-    return [[int(v) for v in row] for row in matrix.tolist()]

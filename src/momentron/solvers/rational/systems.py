@@ -1,16 +1,17 @@
-"""Rational linear algebra, by python-flint: systems of integers, solved exactly, and their rank."""
+"""Systems of integers, solved exactly by python-flint, their rank, and the memory they may take."""
 
 import marshal
 import math
 import subprocess
 import sys
+from itertools import count
 from typing import Any
 
 import numpy as np
 from flint import fmpz_mat, nmod_mat
 
 from momentron.arithmetic.clock import OutOfTime, require_time, time_left
-from momentron.solvers.rational.memory import TooLarge
+from momentron.data.arguments import machine_memory
 
 Vector = dict[int, int]  # by coordinate; what is absent is zero
 
@@ -18,6 +19,9 @@ PRIME = 8388593  # below 2^23: float64 adds up 2^30 residues exactly
 MAX_EQUATIONS = 2500
 MAX_ELIMINATION = 3e11  # multiplications modulo the prime: some seconds
 IN_PROCESS = 1.0  # seconds of a call of python-flint, which nothing can interrupt
+LONGEST_WAIT = 1e6  # seconds, which a timeout can be
+MEMORY = 2 << 30  # bytes
+SHARE = 4  # at most one part in so many of the memory of the machine
 CHILD = """
 import marshal, sys
 from flint import fmpz_mat
@@ -26,6 +30,24 @@ numerators, denominator = fmpz_mat(left).solve(fmpz_mat(right)).numer_denom()
 marshal.dump(([[int(v) for v in row] for row in numerators.tolist()], int(denominator)),
              sys.stdout.buffer)
 """
+
+
+class TooLarge(ArithmeticError):
+    """Too much for exact arithmetic, or for memory: the verdict is undecided."""
+
+
+def memory_cap() -> int:
+    """Bytes that a verdict's own matrices and numbers may take, besides the data."""
+    return int(min(MEMORY, machine_memory() / SHARE))
+
+
+def require_memory(size: float, what: str) -> None:
+    """Raise TooLarge, before anything is built, unless so many bytes are within the cap."""
+    cap = memory_cap()
+    if size > cap:
+        raise TooLarge(
+            f"{what} would take {size / 2**30:.1f} GB; at most {cap / 2**30:.1f} GB may be used"
+        )
 
 
 def solve_whole(matrix: list[list[int]], right: list[int]) -> tuple[list[int], int]:
@@ -56,11 +78,27 @@ def solve_many(matrix: list[list[int]], right: list[list[int]]) -> tuple[list[li
         raise TooLarge(
             f"{size} equations; the time that is left does not suffice for an exact solution"
         )
-    if seconds > IN_PROCESS:
-        return _solved_by_a_child(left, sides)
-    solution: Any = fmpz_mat(left).solve(fmpz_mat(sides))
-    numerators, denominator = solution.numer_denom()
-    return [[int(v) for v in row] for row in numerators.tolist()], int(denominator)
+    if seconds <= IN_PROCESS:
+        solution: Any = fmpz_mat(left).solve(fmpz_mat(sides))
+        numerators, denominator = solution.numer_denom()
+        return as_lists(numerators), int(denominator)
+    try:  # in another process, which a deadline or Ctrl-C ends
+        child = subprocess.run(
+            [sys.executable, "-c", CHILD],
+            input=marshal.dumps((left, sides)),
+            capture_output=True,
+            timeout=min(time_left(), LONGEST_WAIT),
+        )
+    except subprocess.TimeoutExpired:
+        raise OutOfTime from None
+    if child.returncode:
+        raise ZeroDivisionError("the system is singular")
+    return marshal.loads(child.stdout)  # type: ignore[no-any-return]
+
+
+def as_lists(matrix: Any) -> list[list[int]]:
+    """A matrix of flint in Python's integers."""
+    return [[int(v) for v in row] for row in matrix.tolist()]
 
 
 def solving_seconds(rows: list[list[int]]) -> float:
@@ -71,52 +109,21 @@ def solving_seconds(rows: list[list[int]]) -> float:
     return 8e-13 * size**2 * len(rows[0]) * min(bits)
 
 
-def _solved_by_a_child(
-    left: list[list[int]], right: list[list[int]]
-) -> tuple[list[list[int]], int]:
-    """`solve_many` in another process, which a deadline or Ctrl-C ends."""
-    remaining = time_left()
-    try:
-        child = subprocess.run(
-            [sys.executable, "-c", CHILD],
-            input=marshal.dumps((left, right)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=None if math.isinf(remaining) else remaining,
-        )
-    except subprocess.TimeoutExpired:
-        raise OutOfTime from None
-    if child.returncode:
-        raise ZeroDivisionError("the system is singular")
-    numerators, denominator = marshal.loads(child.stdout)
-    return numerators, denominator
-
-
 def primitive(row: list[int]) -> list[int]:
     """The row divided by its greatest common divisor."""
     divisor = math.gcd(*row) or 1
     return [v // divisor for v in row] if divisor > 1 else row
 
 
-def pivots(K: np.ndarray) -> list[int]:
-    """The first independent columns of a matrix of residues modulo the prime."""
-    return _reduced(K)[1]
-
-
-def _reduced(K: np.ndarray) -> tuple[Any, list[int]]:
-    """(the reduced echelon form modulo the prime, its pivot columns)."""
+def reduced(K: np.ndarray) -> tuple[Any, list[int]]:
+    """(the reduced echelon form modulo the prime, its pivots: the first independent columns)."""
     n, d = K.shape
     if float(n) * d * min(n, d) > MAX_ELIMINATION:
         raise TooLarge(f"{n} × {d} entries; too many to look for independent columns")
     require_time()
-    reduced, rank = nmod_mat(n, d, K.astype(np.int64).ravel().tolist(), PRIME).rref()
-    found: list[int] = []
-    column = 0
-    while len(found) < rank:
-        if int(reduced[len(found), column]):
-            found.append(column)
-        column += 1
-    return reduced, found
+    form, rank = nmod_mat(n, d, K.astype(np.int64).ravel().tolist(), PRIME).rref()
+    places = count()
+    return form, [next(c for c in places if int(form[row, c])) for row in range(rank)]
 
 
 def minor(K: Any) -> tuple[np.ndarray, list[int]]:
@@ -132,11 +139,11 @@ def minor(K: Any) -> tuple[np.ndarray, list[int]]:
     members = np.union1d(np.arange(min(step, K.shape[0])), early)
     rng = np.random.default_rng(0)
     while True:
-        rows = members[pivots(K[members].toarray().T)]
-        reduced, columns = _reduced(K[rows].toarray())
+        rows = members[reduced(K[members].toarray().T)[1]]
+        form, columns = reduced(K[rows].toarray())
         normal = rng.integers(0, PRIME, K.shape[1])
         normal[columns] = 0
-        image = reduced * nmod_mat(normal.size, 1, normal.tolist(), PRIME)
+        image = form * nmod_mat(normal.size, 1, normal.tolist(), PRIME)
         normal[columns] = [-int(v) % PRIME for v in image.entries()[: len(columns)]]
         # in two halves, so that float64 holds the sums of products
         high, low = K @ (normal >> 12).astype(float), K @ (normal & 4095).astype(float)
