@@ -48,20 +48,19 @@ def exact_pair(cone: Cone) -> tuple[Point, list[ExactWeights], ExactWeights | No
     raised if all pairs in all coordinates do not fit into memory.
     """
     points, change = _points(cone)
-    left, layers = list(range(len(points))), list[tuple[Point, list[int]]]()
+    left, strict, w = list(range(len(points))), list[int](), list[int]()
     weights: Weights = {}
     while left:
         some = [points[i] for i in left]
         weights, r = project_exactly(some, [-sum(column) for column in zip(*some, strict=True)])
         if not any(r):
             break
+        # so much of the earlier directions that their strict pairs stay strict
+        longer = max((-dot(points[i], r) // dot(points[i], w) for i in strict), default=0)
+        w = [max(1, longer + 1) * old + v for old, v in zip(w or [0] * len(r), r, strict=True)]
         sides = {i: dot(points[i], r) for i in left}
-        layers.append((r, [i for i in left if sides[i] > 0]))
+        strict += [i for i in left if sides[i] > 0]
         left = [i for i in left if sides[i] == 0]
-    w = [0] * cone.n_coordinates if layers else []
-    for r, strict in reversed(layers):  # so much longer that the strict pairs stay strict
-        longer = max(-dot(points[i], w) // dot(points[i], r) for i in strict)
-        w = [max(1, longer + 1) * v + old for v, old in zip(r, w, strict=True)]
     if w:
         (w,) = as_lists(fmpz_mat([w]) * change.transpose())
     if not left:

@@ -176,34 +176,23 @@ def propose(rows: Rows) -> Proposal:
     rng = np.random.default_rng(0)
     n, d = rows.A.shape
     q = rng.integers(1, LARGEST_WEIGHT, n) * rows.scales
-    left, layers = np.arange(n), list[tuple[np.ndarray, np.ndarray]]()
-    support = left[:0]
-    while left.size:
-        on_left = np.zeros(n)
-        on_left[left] = q[left]
+    w, strict, support = np.zeros(d), np.zeros(n, bool), np.zeros(0, np.int64)
+    while not strict.all():
+        left = np.flatnonzero(~strict)
         first = rng.permutation(left)[: FEW * min(d, left.size) + 64]
-        found = rows.project(-np.asarray(rows.A.T @ on_left), left, first)
+        found = rows.project(-np.asarray(rows.A.T @ np.where(strict, 0.0, q)), left, first)
         if not found.residual.any():
             support = found.support
             q[support] += found.weights * rows.scales[support]
             break
         r = found.residual / np.linalg.norm(found.residual)
-        sides = rows.sides(r)[left]
-        is_strict = sides > max(SAME, CLEAR * float(sides.max()))
-        if not is_strict.any():
+        sides = rows.sides(r)
+        is_clear = sides[left] > max(SAME, CLEAR * float(sides[left].max()))
+        if not is_clear.any():
             raise NotFound("a direction without errors has no row strictly on its side")
-        layers.append((r, left[is_strict]))
-        left = left[~is_strict]
-    strict = np.ones(n, bool)
-    strict[left] = False
-    return Proposal(_combined(rows, layers, d), strict, q, support)
-
-
-def _combined(rows: Rows, layers: list[tuple[np.ndarray, np.ndarray]], size: int) -> np.ndarray:
-    """A sum of all directions, earlier ones so much longer that their strict rows stay strict."""
-    w = np.zeros(size)
-    for r, strict in reversed(layers):
-        below, gains = rows.sides(w)[strict], rows.sides(r)[strict]
-        w = w + (1.0 + 2.0 * np.max(-below / gains, initial=0.0)) * r
+        # so much of the earlier directions that their strict rows stay strict
+        below, gains = sides[strict], rows.sides(w)[strict]
+        w = r + (1.0 + 2.0 * np.max(-below / gains, initial=0.0)) * w
         w /= np.linalg.norm(w)
-    return w
+        strict[left[is_clear]] = True
+    return Proposal(w, strict, q, support)

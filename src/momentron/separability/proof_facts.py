@@ -393,26 +393,26 @@ class ProofFacts:
         Ordered classes are compared with their neighbours. Empty for counts and for the links log
         and logc, which compare no classes, and where a proof does not hold the classes.
         """
-        (rows, own, others), classes = self._boundary().T, self.classes
-        named = zip(self._rows.each_of(rows).tolist(), own.tolist(), others.tolist(), strict=True)
-        return [BoundaryPair(i, classes[c], classes[j]) for i, c, j in named]
+        boundary, classes = self._boundary(), self.classes
+        given = self._rows.each_of(np.array([i for i, _, _ in boundary], np.int64)).tolist()
+        named = zip(given, boundary, strict=True)
+        return [BoundaryPair(i, classes[c], classes[j]) for i, (_, c, j) in named]
 
-    def _boundary(self) -> np.ndarray:
+    def _boundary(self) -> list[tuple[int, int, int]]:
         """(row, its class, other class) of the boundary pairs, in order, as far as they are known.
 
         Where the proof does not tell the classes, none are.
         """
-        known, groups = self.proof.get("class_rows"), self.proof["boundary"]
-        if known is None or not groups or not self._family.compares_classes:
-            return np.zeros((0, 3), np.int64)
-        rows = self._boundary_rows()
-        own = np.array(known["boundary"], np.int64)[np.unique(rows, return_inverse=True)[1]]
-        others = 1 - own  # of two classes the other one is known
-        if all("others" in group for group in groups):
-            others = np.array([j for group in groups for j in group["others"]], np.int64)
-        # a pair may be in two groups
-        first = np.unique(rows * self._family.k + others, return_index=True)[1]
-        return np.column_stack([rows, own, others])[first]
+        known = self.proof.get("class_rows")
+        if known is None or not self._family.compares_classes:
+            return []
+        own = dict(zip(sorted({*self._boundary_rows().tolist()}), known["boundary"], strict=True))
+        found = set[tuple[int, int, int]]()
+        for group in self.proof["boundary"]:
+            # of two classes the other one is known
+            others = group.get("others") or [1 - own[i] for i in group["rows"]]
+            found |= {(i, own[i], j) for i, j in zip(group["rows"], others, strict=True)}
+        return sorted(found)
 
     @property
     def class_pairs(self) -> list[ClassPair]:
@@ -433,12 +433,11 @@ class ProofFacts:
         known, classes, k = self.proof.get("class_rows"), self.classes, self._family.k
         if known is None or not self._family.compares_classes:
             return []
-        counts, on = known["counts"], np.zeros((k, k), np.int64)
-        np.add.at(on, tuple(self._boundary()[:, 1:].T), 1)
+        counts, on = known["counts"], Counter((c, j) for _, c, j in self._boundary())
         found = []
         for c in range(k):
             for j in (j for j in self._family.pairs(c) if j > c):
-                boundary, strict = (int(on[c, j]), int(on[j, c])), None
+                boundary, strict = (on[c, j], on[j, c]), None
                 kind = "undecided"
                 if self.proof["complete"]:
                     strict = counts[c] - boundary[0], counts[j] - boundary[1]

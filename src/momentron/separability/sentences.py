@@ -5,12 +5,6 @@ from collections.abc import Sequence
 from momentron.separability.proof_facts import ClassPair, Estimate
 
 INFINITE = {"+inf": "+∞", "-inf": "−∞"}
-KINDS = {
-    "separable": "The data are completely separated",
-    "quasi-separable": "The data are quasi-completely separated",
-    "overlapping": "The data overlap",
-    "undecided": "It is undecided whether the data are separated",
-}
 CITED = {  # (family, link): who has shown that such a model has such kinds
     ("binomial", "logit"): "Albert and Anderson, 1984",
     ("multinomial", "logit"): "Albert and Anderson, 1984",

@@ -15,7 +15,7 @@ from momentron.separability.designs.design import GivenRows
 from momentron.separability.proof_facts import ProofFacts
 from momentron.separability.sentences import (
     CITED,
-    KINDS,
+    WORDS,
     in_latex,
     model_words,
     most_separated_first,
@@ -142,8 +142,10 @@ class Verdict(ProofFacts):
     def paper_sentence(self) -> str:
         """What happened to which estimates, in a sentence for a paper."""
         cited, estimates = CITED.get((self.family, self.link)), self.estimates
-        sentence = KINDS[self.kind]
-        if cited and self.kind != "undecided":
+        sentence = f"The data {WORDS[self.kind]}"
+        if self.kind == "undecided":
+            sentence = "It is undecided whether the data are separated"
+        elif cited:
             sentence += f" ({cited})"
         on_estimates = sentence_on_estimates(estimates)
         sentence += f"{':' if on_estimates else ''} in the {self.model} {on_estimates}".rstrip()

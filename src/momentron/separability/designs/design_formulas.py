@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from momentron.data.exactness.decimals import shortest_decimals
 from momentron.errors import InputError, one_line, short
 from momentron.separability.designs.design import Design
 
@@ -183,19 +182,13 @@ def _exact_products(values: np.ndarray, names: list[str], matrix: Any) -> np.nda
     A column of an interaction is put back to the decimal of 15 digits next to it, where that is
     within two units of the last place.
     """
-    places = {name: j for j, name in enumerate(names)}
     for term, indices in matrix.model_spec.term_indices.items():
-        if len(term.factors) < 2:
-            continue
-        for index in indices:
-            j = places.get(matrix.columns[index])
-            if j is None:
-                continue
-            whole, _ = shortest_decimals(values[:, j])
-            for i in np.flatnonzero(np.abs(whole) >= 10**DIGITS).tolist():
-                near = float(f"{values[i, j]:.{DIGITS}g}")
-                if abs(near - values[i, j]) <= 2 * np.spacing(abs(values[i, j])):
-                    values[i, j] = near
+        of_term = [matrix.columns[index] for index in indices if len(term.factors) > 1]
+        for j in np.flatnonzero(np.isin(names, of_term)).tolist():
+            seen, at = np.unique(values[:, j], return_inverse=True)
+            near = np.array([float(f"{v:.{DIGITS}g}") for v in seen.tolist()])
+            is_near = np.abs(near - seen) <= 2 * np.spacing(np.abs(seen))
+            values[:, j] = np.where(is_near, near, seen)[at]
     return values
 
 

@@ -168,32 +168,25 @@ def _refusal(model: Any, why: str) -> InputError:
 def _outcomes(model: Any, family: str) -> tuple[Any, Any]:
     """(y, the class with which the model contrasts the others, where it says so)."""
     y = np.asarray(model.endog)
-    if family in ("multinomial", "ordinal"):
-        return _labels(model, family, y.astype(np.int64))
+    if family in ("multinomial", "ordinal"):  # classes that the model numbers, in its order
+        import pandas as pd
+
+        is_ordered = family == "ordinal"
+        named = model.labels if is_ordered else dict(sorted(model._ynames_map.items())).values()
+        levels = list(named) if is_ordered else [str(name) for name in named]
+        missing = sorted({*range(len(levels))} - {*y.astype(np.int64).tolist()})
+        if missing:
+            raise InputError(
+                f"the level {levels[missing[0]]!r} of the outcome has no row; leave it out of the "
+                "model: series.cat.remove_unused_categories()"
+            )
+        found = pd.Categorical.from_codes(y.astype(np.int64), levels, ordered=is_ordered)
+        return found, None if is_ordered else levels[0]
     if family != "binomial" or np.isin(y, (0, 1)).all():
         return y, None
     # of grouped data, and of proportions, endog is the share of successes
     trials = np.broadcast_to(np.asarray(getattr(model, "n_trials", 1.0), np.float64), y.shape)
     return np.column_stack([y * trials, (1.0 - y) * trials]), None
-
-
-def _labels(model: Any, family: str, codes: np.ndarray) -> tuple[Any, Any]:
-    """The labels of classes that the model numbers, in its order."""
-    if family == "ordinal":
-        levels = list(model.labels)
-    else:
-        levels = [str(model._ynames_map[code]) for code in range(int(model.J))]
-    missing = sorted({*range(len(levels))} - {*codes.tolist()})
-    if missing:
-        raise InputError(
-            f"the level {levels[missing[0]]!r} of the outcome has no row; leave it out of the "
-            "model: series.cat.remove_unused_categories()"
-        )
-    if family == "multinomial":
-        return np.array([levels[code] for code in codes]), levels[0]
-    import pandas as pd
-
-    return pd.Categorical.from_codes(codes, levels, ordered=True), None
 
 
 def _frequencies(model: Any) -> np.ndarray | None:
@@ -212,13 +205,13 @@ def _frequencies(model: Any) -> np.ndarray | None:
     return np.asarray(often, np.float64) * trials
 
 
-def _weights(model: Any) -> np.ndarray | None:
+def _weights(model: Any) -> np.ndarray:
     """Frequencies times variance weights: where either is 0, the row is not there."""
-    parts = [getattr(model, name, None) for name in ("freq_weights", "var_weights")]
-    found = [np.asarray(part, np.float64) for part in parts if part is not None]
-    if not found or all((part != 0).all() for part in found):
-        return None
-    return np.broadcast_to(np.prod(np.broadcast_arrays(*found), axis=0), model.endog.shape)
+    weights = np.ones(len(model.endog))
+    for name in ("freq_weights", "var_weights"):
+        part = getattr(model, name, None)
+        weights = weights if part is None else weights * np.asarray(part, np.float64)
+    return weights
 
 
 def _notes(given: Any) -> tuple[str, ...]:

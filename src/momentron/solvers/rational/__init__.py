@@ -1,1 +1,1 @@
-"""Rational arithmetic: what floats propose is made exact here, and what they cannot see is found."""
+"""Rational arithmetic: what floats propose is made exact, and what they do not see is found."""
