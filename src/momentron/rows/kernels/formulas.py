@@ -53,7 +53,7 @@ class LinearKernel(PairwiseKernel):
 
     is_linear = True
 
-    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any, scale: float = 1.0) -> None:
+    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any) -> None:
         inner_products(A, B, out)
 
     def errors(self, points: Points) -> tuple[float, float, float]:
@@ -98,12 +98,12 @@ class PolynomialKernel(PairwiseKernel):
                 "pass a number of at least 0"
             )
 
-    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any, scale: float = 1.0) -> None:
+    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any) -> None:
         inner_products(A, B, out)
-        self._of_products(out, self.gamma / scale / scale)  # scale² may overflow
+        self._of_products(out)
 
-    def _of_products(self, values: np.ndarray, factor: float) -> None:
-        values *= values.dtype.type(factor)
+    def _of_products(self, values: np.ndarray) -> None:
+        values *= values.dtype.type(self.gamma)
         values += values.dtype.type(self.coef0)
         square, remaining = values.copy(), self.degree - 1
         while remaining:  # by repeated squaring: no more roundings than degree − 1
@@ -119,9 +119,9 @@ class PolynomialKernel(PairwiseKernel):
         What underflows is a small part of the longest row's.
         """
         diagonal = self.diagonal_of(points)
-        top = float(diagonal.max())
+        top, scaled = float(diagonal.max()), self.gamma * float(points.squares.max())
         error = gamma(self.degree * (single_roundings(points.d) + 4), SINGLE_ROUNDOFF)
-        if not (SMALLEST < top < LARGEST and error <= LARGEST_SINGLE_ERROR):
+        if not (SMALLEST < top < LARGEST and scaled > 0.0 and error <= LARGEST_SINGLE_ERROR):
             return None
         roots = np.sqrt(diagonal) * (1.0 + 1e-6) + 1e-9 * math.sqrt(top)
         return up(math.sqrt(error), 8) * roots, False
@@ -134,7 +134,7 @@ class PolynomialKernel(PairwiseKernel):
 
     def diagonal_of(self, points: Points) -> np.ndarray:
         diagonal = points.squares.copy()
-        self._of_products(diagonal, self.gamma)
+        self._of_products(diagonal)
         return diagonal
 
 
@@ -186,12 +186,12 @@ class GaussianKernel(PairwiseKernel):
         lost = 8.0 * (d + 2) * UNDERFLOW * max(1.0, self.gamma)
         return up(self.gamma * 4.0 * squared_radius * gamma(d + 8) + lost, 8)
 
-    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any, scale: float = 1.0) -> None:
+    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any) -> None:
         inner_products(A, B, out)
         # a large γ comes last, a small one first: then nothing overflows that is finite in the end
         is_last = self.gamma > 1.0 and out.dtype == np.float64
         first = 1.0 if is_last else self.gamma
-        out *= out.dtype.type(2.0 * first / scale / scale)  # scale² may overflow
+        out *= out.dtype.type(2.0 * first)
         out -= (first * a2).astype(out.dtype, copy=False)[:, None]
         out -= (first * b2).astype(out.dtype, copy=False)
         np.minimum(out, 0.0, out=out)
@@ -261,7 +261,7 @@ class LaplacianKernel(PairwiseKernel):
     def tile_values(self, points: Points) -> int:
         return min(TILE_VALUES, DIFFERENCES // max(points.length, 1))
 
-    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any, scale: float = 1.0) -> None:
+    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any) -> None:
         if sp.issparse(A) and sp.issparse(B):
             from sklearn.metrics.pairwise import manhattan_distances
 
