@@ -97,10 +97,9 @@ class KernelOperator(Operator):
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
         """(a, Ka, 0), over the rows where a is not zero."""
         nonzero = nonzero_rows(a)
-        scores = self._known_scores(nonzero, a[nonzero])
-        if np.isnan(scores).any():  # not all of K is there
-            scores = self._cache.product(nonzero, a[nonzero])
-        return self.classifier(a, scores)
+        has_all = self._square.holds(slice(None))
+        product = self._known_scores if has_all else self._cache.product
+        return self.classifier(a, product(nonzero, a[nonzero].astype(np.float64, copy=False)))
 
     from_coefficients = exact_adjoint
 
@@ -135,8 +134,7 @@ class KernelOperator(Operator):
 
     def _known_scores(self, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """K[:, columns] @ coef where the square that is kept tells, and NaN elsewhere."""
-        kind = np.result_type(coef.dtype, np.float64)
-        scores = np.full((self.shape[0], *coef.shape[1:]), np.nan, kind)
+        scores = np.full((self.shape[0], *coef.shape[1:]), np.nan, coef.dtype)
         kept = self._square.scores(columns, coef) if coef.dtype == np.float64 else None
         if kept is not None:
             scores[kept[0]] = kept[1]
@@ -148,7 +146,7 @@ class KernelOperator(Operator):
         lacking = nonzero_rows(np.isnan(scores))
         for part in row_blocks(lacking.size, columns.size):
             values = self._cache.block(index[lacking[part]], columns)
-            scores[lacking[part]] = values.astype(scores.dtype, copy=False) @ coef
+            scores[lacking[part]] = values.astype(coef.dtype, copy=False) @ coef
         return scores
 
     def along(

@@ -102,7 +102,7 @@ class BoundKernel:
         return kernel
 
     def set_errors(
-        self, diagonal: np.ndarray, relative: float, *, on_diagonal: float, absolute: float = 0.0
+        self, diagonal: np.ndarray, relative: float, on_diagonal: float, absolute: float = 0.0
     ) -> None:
         """Keep the diagonal, ε and the row norms.
 

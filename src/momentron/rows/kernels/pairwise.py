@@ -155,10 +155,9 @@ class SinglePoints(Points):
 
 def inner_products(A: Any, B: Any, out: np.ndarray) -> None:
     """⟨a, b⟩ for all rows of A and of B, into out; in single precision, in runs of terms."""
-    if sp.issparse(A) and sp.issparse(B):
-        out[...] = (A @ B.T).toarray()
-    elif sp.issparse(A) or sp.issparse(B):
-        out[...] = A @ B.T
+    if sp.issparse(A) or sp.issparse(B):
+        products = A @ B.T
+        out[...] = products.toarray() if sp.issparse(products) else products
     elif out.dtype == np.float32:
         runs = single_runs(A.shape[1])
         np.matmul(A[:, runs[0]], B[:, runs[0]].T, out=out)
@@ -183,13 +182,10 @@ class PairwiseKernel(Kernel):
     """A formula in ⟨x, x′⟩ and the squared norms, or in the differences of two rows."""
 
     is_bounded = False  # whether every value is finite for finite rows
+    most_coordinates = math.inf  # in a tile, where the time goes by these
 
     def bind(self, X: Any) -> BoundPairwise:
-        return BoundPairwise(self, self.points(as_rows(X)))
-
-    def points(self, X: Any) -> Points:
-        """The rows of X, placed where the formula loses the fewest digits."""
-        return Points(X)
+        return BoundPairwise(self, Points(as_rows(X)))
 
     def as_dense(self, left: Points, right: Points, shape: tuple[int, int]) -> tuple[bool, bool]:
         """Whether to turn the sparse rows on either side into dense ones, for a block so large."""
@@ -199,10 +195,6 @@ class PairwiseKernel(Kernel):
         on_left = shape[0] <= shape[1]
         pays = min(shape) <= FEW_ROWS or (left if on_left else right).is_crowded
         return pays and on_left, pays and not on_left
-
-    def tile_values(self, points: Points) -> int:
-        """How many values to compute at a time: few enough for deadlines and Ctrl-C to wait."""
-        return TILE_VALUES
 
     @abstractmethod
     def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any) -> None:
@@ -219,12 +211,8 @@ class PairwiseKernel(Kernel):
         return None
 
     @abstractmethod
-    def errors(self, points: Points) -> tuple[float, float, float]:
-        """(relative, on the diagonal, absolute) as `BoundKernel` explains them."""
-
-    @abstractmethod
-    def diagonal_of(self, points: Points) -> np.ndarray:
-        """K(x, x) of every row."""
+    def measured(self, points: Points) -> tuple[np.ndarray, float, float, float]:
+        """(K(x, x) of every row, and the errors): the arguments of `BoundKernel.set_errors`."""
 
 
 def values_of(
@@ -235,7 +223,7 @@ def values_of(
     out = np.empty((n_rows, n_cols), right.dtype)
     dense_left, dense_right = kernel.as_dense(left, right, out.shape)
     height, width = left.tile(as_dense=dense_left), right.tile(as_dense=dense_right)
-    most = kernel.tile_values(right)
+    most = int(min(TILE_VALUES, kernel.most_coordinates // max(right.length, 1)))
     # long and narrow, since strided memory is slow to work on
     if n_rows <= n_cols:
         height = max(1, min(height, n_rows, TILE_SIDE))
@@ -267,12 +255,11 @@ class BoundPairwise(BoundKernel):
         self.kernel = kernel
         self.points = points
         with np.errstate(over="ignore", invalid="ignore"):
-            diagonal = kernel.diagonal_of(points)
+            diagonal, relative, on_diagonal, absolute = kernel.measured(points)
         require_finite_values(diagonal, short(kernel))
-        relative, on_diagonal, absolute = kernel.errors(points)
         if not diagonal.any() and not points.X.max() and not points.X.min():
             absolute = 0.0  # X is zero, so that nothing can have vanished
-        self.set_errors(diagonal, relative, on_diagonal=on_diagonal, absolute=absolute)
+        self.set_errors(diagonal, relative, on_diagonal, absolute)
 
     def block(self, rows: Index, cols: Index) -> np.ndarray:
         return values_of(self.kernel, self.points, rows, self.points, cols)
