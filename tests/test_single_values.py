@@ -106,8 +106,8 @@ def test_features_that_are_zero_in_all_rows_are_not_held():
     bound = GaussianKernel(0.01).bind(X)
     single, not_held = bound.single_scores(10**7), bound.single_scores(0)
     values = single.values(slice(0, 20), slice(None))
-    assert single.rows(slice(None)).shape == (50, 20)
-    assert not_held.rows(slice(None)).shape == (50, 30)
+    assert single.points.take(slice(None)).shape == (50, 20)
+    assert not_held.points.take(slice(None)).shape == (50, 30)
     assert values == pytest.approx(not_held.values(slice(0, 20), slice(None)), rel=1e-5)
 
 
@@ -161,10 +161,10 @@ def test_rows_that_were_to_be_held_when_ctrl_c_came(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as context:
-        context.setattr(single, "_rounded", interrupt)
+        context.setattr(single.points, "_rounded", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            single.hold()
-    assert single._held is None
+            single.points.hold()
+    assert single.points._held is None
 
 
 def test_what_a_square_store_returns_is_a_copy():
@@ -293,9 +293,9 @@ def test_rows_are_rounded_when_values_are_asked_for():
     X = points(4, 1200, 5)
     operator = KernelOperator(GaussianKernel(0.1).bind(X), 10**8)
     operator.combine(np.arange(5), np.ones(5))
-    assert operator._single._held is None
+    assert operator._single.points._held is None
     operator.rough_combine(np.arange(5), np.ones(5))
-    assert operator._single._held is not None
+    assert operator._single.points._held is not None
     assert operator.adjoint_norm(np.ones(1200)) > 0.0
     assert operator._cache.size == 5  # a norm of all rows fills no cache
 

@@ -6,9 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.rows.computed import ComputedOperator, ComputedRows
-from momentron.rows.dense import DenseOperator
+from momentron.rows.dense import DenseOperator, MatrixOperator
 from momentron.rows.kernel_rows import KernelOperator
-from momentron.rows.operator import MatrixOperator, Operator
+from momentron.rows.operator import Operator
 from momentron.rows.sparse import SparseOperator
 
 __all__ = [

@@ -96,9 +96,17 @@ class ColumnCache:
             if held.size:
                 self._add_held(slots[held], weights[..., held], total)
             room = self._make_room(missing.size) if missing.size else missing
-            for part in strips_of(0, missing.size, COLUMNS):
-                columns = missing[part]  # more of them than places, when it is full
-                self._add_missing(index[columns], weights[..., columns], room[part], total)
+            for part in strips_of(0, missing.size, max(1, min(COLUMNS, TILE_VALUES // self.n))):
+                require_time()
+                columns = index[missing[part]]
+                tile = self._compute(columns, slice(0, self.n))
+                self._add(weights[..., missing[part]], tile, total)
+                self.evaluations += tile.size
+                kept = columns[: room[part].size]  # all of them, unless it is full
+                self._store[room[part]] = tile[: kept.size]
+                # only now, so that an error on the way leaves no half of a column behind
+                self._last_use[kept] = self._clock
+                self._slot_of[kept] = room[part]
         return total.T
 
     def _add_held(self, slots: np.ndarray, weights: np.ndarray, total: np.ndarray) -> None:
@@ -116,21 +124,6 @@ class ColumnCache:
         """Add weights times columns, each of which is a row here."""
         total += weights @ columns
 
-    def _add_missing(
-        self, columns: np.ndarray, weights: np.ndarray, places: np.ndarray, total: np.ndarray
-    ) -> None:
-        """Compute some columns, use them, and keep as many as there are places."""
-        for rows in strips_of(0, self.n, max(1, TILE_VALUES // columns.size)):
-            require_time()
-            tile = self._compute(columns, rows)
-            self._store[places, rows] = tile[: places.size]
-            self._add(weights, tile, total[..., rows])
-        self.evaluations += columns.size * self.n
-        # only now, so that an error on the way leaves no half of a column behind
-        kept = columns[: places.size]
-        self._last_use[kept] = self._clock
-        self._slot_of[kept] = places
-
     # --- blocks ------------------------------------------------------------------------------
 
     def block(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
@@ -142,8 +135,6 @@ class ColumnCache:
             for part in strips_of(0, held.size, STRIP):  # all at once would take more memory
                 require_time()
                 values[held[part]] = self._store[slots[held[part]][:, None], cols]
-            if not lacking.size:
-                return values
             slots, held, rest = self._found(cols, lacking.size)
             for part in strips_of(0, held.size, STRIP):
                 require_time()
@@ -228,18 +219,17 @@ class SquareStore:
 
     def values(self, W: np.ndarray, max_bytes: int) -> np.ndarray:
         """A copy of K[W][:, W], which is kept."""
-        rows, K, place = self._kept
-        if rows.size != W.size or (place[W] < 0).any():
-            rows, K, place = self._renewed(W, max_bytes)
-        return submatrix(K, place[W])
+        if self._kept[0].size != W.size or not self.holds(W):
+            self._renew(W, max_bytes)
+        return submatrix(self._kept[1], self._kept[2][W])
 
     def keep(self, W: np.ndarray, max_bytes: int) -> None:
         """Keep K[W][:, W], unless what is kept holds it."""
         if not self.holds(W):
-            self._renewed(W, max_bytes)
+            self._renew(W, max_bytes)
 
-    def _renewed(self, W: np.ndarray, max_bytes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What is kept from now on; the last one helps if both take no more memory than that."""
+    def _renew(self, W: np.ndarray, max_bytes: int) -> None:
+        """Keep W from now on; the last one helps if both take no more memory than that."""
         rows, old, place = self._kept
         is_known = place[W] >= 0
         if 8 * (rows.size**2 + W.size**2) > max_bytes:
@@ -257,16 +247,15 @@ class SquareStore:
         place = np.full(place.size, -1, np.intp)
         place[rows] = np.arange(W.size)
         self._kept = rows, K, place
-        return self._kept
 
-    def holds(self, index: np.ndarray) -> bool:
+    def holds(self, index: Index) -> bool:
         """Whether all these rows are in W."""
         return bool((self._kept[2][index] >= 0).all())
 
     def scores(self, index: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """(W, K[W][:, index] @ a) for distinct rows, W in any order; None where W lacks some."""
         rows, K, place = self._kept
-        if rows.size == 0 or (place[index] < 0).any():
+        if rows.size == 0 or not self.holds(index):
             return None
         spread = np.zeros((rows.size, *a.shape[1:]))
         spread[place[index]] = a

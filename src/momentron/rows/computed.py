@@ -8,7 +8,7 @@ import numpy as np
 from momentron.arithmetic.clock import require_time
 from momentron.data.exactness.conversion import as_exact
 from momentron.errors import InputError, short
-from momentron.rows.dense import DenseOperator
+from momentron.rows.dense import MatrixOperator
 from momentron.rows.operator import row_blocks
 
 
@@ -105,7 +105,7 @@ def require_shape(X: ComputedRows) -> None:
         )
 
 
-class ComputedOperator(DenseOperator):
+class ComputedOperator(MatrixOperator):
     """Computed rows as an operator: products by the user's class, certificates from the rows."""
 
     X: ComputedRows

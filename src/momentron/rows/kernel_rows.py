@@ -88,25 +88,20 @@ class KernelOperator(Operator):
     def zeros(self, *trailing: int) -> np.ndarray:
         return np.zeros((3, self.shape[0], *trailing))
 
-    def apply(self, w: np.ndarray) -> np.ndarray:
-        """The scores that are kept with w: no pass over the data."""
+    def scores_in_double(self, w: np.ndarray) -> np.ndarray:
+        """The scores that are kept with w; as `score_depth` says if it is `recomputed`."""
         return w[1]
 
-    def adjoint(self, a: np.ndarray) -> np.ndarray:
-        self.passes += 1
-        return self.exact_adjoint(a)
+    apply = scores_in_double  # no pass over the data
 
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
         """(a, Ka, 0), over the rows where a is not zero."""
-        w = np.zeros((3, *a.shape), np.result_type(a.dtype, np.float64))
-        w[0] = a
         nonzero = nonzero_rows(a)
-        kept = self._square.scores(nonzero, a[nonzero]) if a.dtype == np.float64 else None
-        if kept is not None and kept[0].size == self.shape[0]:  # all of K is there
-            w[1][kept[0]] = kept[1]
-        else:
-            w[1] = self._cache.product(nonzero, a[nonzero])
-        return w
+        has_all = self._square.holds(slice(None))
+        product = self._known_scores if has_all else self._cache.product
+        return self.classifier(a, product(nonzero, a[nonzero].astype(np.float64, copy=False)))
+
+    from_coefficients = exact_adjoint
 
     def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Σ a_i φ(x_i) over the given rows: n kernel values for each that is not in memory."""
@@ -131,25 +126,27 @@ class KernelOperator(Operator):
         return (self._single or self._cache).product(rows, a)
 
     def in_double(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """w with scores in double precision on the named rows, and on others that cost nothing."""
-        w = w.copy()
-        is_open = w[2].reshape(self.shape[0], -1).any(axis=1)
-        nonzero = nonzero_rows(w[0])
+        w, nonzero = w.copy(), nonzero_rows(w[0])
+        index = np.unique(rows[nonzero_rows(w[2][rows])])
         coef = w[0][nonzero].astype(np.float64, copy=False)
-        kept = self._square.scores(nonzero, coef)
-        if kept is not None:
-            w[1][kept[0]], w[2][kept[0]] = kept[1], 0.0
-            is_open[kept[0]] = False
-        rest = np.unique(rows[is_open[rows]])
-        w[1][rest], w[2][rest] = self._scores_at(rest, nonzero, coef), 0.0
+        w[1][index], w[2][index] = self._scores_at(index, nonzero, coef), 0.0
         return w
+
+    def _known_scores(self, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """K[:, columns] @ coef where the square that is kept tells, and NaN elsewhere."""
+        scores = np.full((self.shape[0], *coef.shape[1:]), np.nan, coef.dtype)
+        kept = self._square.scores(columns, coef) if coef.dtype == np.float64 else None
+        if kept is not None:
+            scores[kept[0]] = kept[1]
+        return scores
 
     def _scores_at(self, index: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """K[index][:, columns] @ coef, in the precision of the coefficients."""
-        scores = np.empty((index.size, *coef.shape[1:]), coef.dtype)
-        for part in row_blocks(index.size, columns.size):
-            values: np.ndarray = self._cache.block(index[part], columns)
-            scores[part] = values.astype(coef.dtype, copy=False) @ coef
+        scores: np.ndarray = self._known_scores(columns, coef)[index]
+        lacking = nonzero_rows(np.isnan(scores))
+        for part in row_blocks(lacking.size, columns.size):
+            values = self._cache.block(index[lacking[part]], columns)
+            scores[lacking[part]] = values.astype(coef.dtype, copy=False) @ coef
         return scores
 
     def along(
@@ -164,9 +161,6 @@ class KernelOperator(Operator):
 
     def parts(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         return w[0], w[1]
-
-    def from_coefficients(self, coef: np.ndarray) -> np.ndarray:
-        return self.exact_adjoint(coef)
 
     def norm(self, w: np.ndarray) -> float:
         """‖w‖ = √(aᵀKa), from the scores that are kept."""
@@ -184,10 +178,6 @@ class KernelOperator(Operator):
     def centred_radius(self) -> float:
         """The radius: any point may be the centre, and the mean would cost n² kernel values."""
         return self.radius
-
-    def products_at(self, rows: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """The scores of the named rows."""
-        return w[1][rows]
 
     def block(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         """K[rows][:, cols] in float64."""
@@ -221,10 +211,6 @@ class KernelOperator(Operator):
         if 8 * nonzero.size**2 <= self.cache_bytes // 4:
             self._square.keep(nonzero, self.cache_bytes // 2)  # the norms need it again
         return self.in_double(again, nonzero)
-
-    def scores_in_double(self, w: np.ndarray) -> np.ndarray:
-        """The scores that are kept, which are as `score_depth` says if w is `recomputed`."""
-        return w[1]
 
     def single_errors(self, w: np.ndarray) -> np.ndarray | None:
         return np.abs(w[2]) if w[2].any() else None
@@ -281,12 +267,7 @@ class KernelOperator(Operator):
         """aᵀKa over the rows where a is not zero: scores in the given precision, then a sum."""
         nonzero = nonzero_rows(a)
         coef = a[nonzero].astype(precision, copy=False)
-        kept = self._square.scores(nonzero, coef) if precision is np.float64 else None
-        if kept is not None:
-            every = np.zeros((self.shape[0], *coef.shape[1:]))
-            every[kept[0]] = kept[1]
-            scores = every[nonzero]
-        elif precision is np.float64 and self._cache.holds(nonzero):
+        if precision is np.float64 and self._cache.holds(nonzero):
             scores = self._cache.product(nonzero, coef)[nonzero]
         else:
             scores = self._scores_at(nonzero, nonzero, coef)

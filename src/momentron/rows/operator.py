@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.arithmetic.rounding import EXTENDED_ROUNDOFF, UNDERFLOW, gamma, norm_bounds, up
+from momentron.arithmetic.rounding import UNDERFLOW, gamma, norm_bounds
 from momentron.arithmetic.squares import strips_of
 from momentron.certificate import read_only
 
 if TYPE_CHECKING:
+    from momentron.rows.dense import MatrixOperator
     from momentron.rows.kernel_rows import KernelOperator
 
 T = TypeVar("T")
 
 BLOCK_BYTES = 1 << 22  # float64 blocks of 4 MB: large enough for BLAS, small next to any X
-FEW_ENTRIES = 32  # up to which the length of a vector is faster in Python
 
 
 def block_rows(n: int, d: int) -> int:
@@ -126,13 +126,15 @@ class Operator(ABC):
         """The mean of the rows: one pass."""
         return self.exact_adjoint(np.full(self.shape[0], 1.0 / self.shape[0]))
 
-    @abstractmethod
     def apply(self, w: np.ndarray) -> np.ndarray:
         """X w at the data's own precision, as float64; w has shape (d,) or (d, k). One pass."""
+        self.passes += 1
+        return self.scores_in_double(w)
 
-    @abstractmethod
     def adjoint(self, a: np.ndarray) -> np.ndarray:
         """Xᵀ a at the data's own precision, as float64; a has shape (n,) or (n, k). One pass."""
+        self.passes += 1
+        return self.exact_adjoint(a)
 
     @abstractmethod
     def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
@@ -163,8 +165,6 @@ class Operator(ABC):
     def norm(self, w: np.ndarray) -> float:
         """‖w‖ in the space where the classifier lives."""
         flat = w.ravel()
-        if flat.size <= FEW_ENTRIES:
-            return math.hypot(*flat.tolist())
         with np.errstate(over="ignore"):
             return math.sqrt(flat.dot(flat))
 
@@ -211,9 +211,9 @@ class Operator(ABC):
         """A length that some row surely has: a little below R, unless that is padded."""
         return 0.9 * self.radius
 
-    @abstractmethod
     def products_at(self, rows: np.ndarray, w: np.ndarray) -> np.ndarray:
         """X w on the named rows, as far as float64 tells."""
+        return self.scores_in_double(w)[rows]
 
     def adjoint_norm(self, a: np.ndarray) -> float:
         """‖Xᵀa‖, computed in float64."""
@@ -244,104 +244,3 @@ class Operator(ABC):
     @abstractmethod
     def score_depth(self, w: np.ndarray) -> int:
         """The longest chain of roundings in one entry of `scores_in_double(w)`."""
-
-
-class MatrixOperator(Operator):
-    """An operator that holds the matrix X itself, whose rows can be read.
-
-    Parameters
-    ----------
-    X : ndarray or sparse matrix of shape (n, d)
-        Never copied, never written to.
-    squares : ndarray of shape (n,), optional
-        ‖x_i‖² where they are known already.
-    """
-
-    is_sparse: bool
-
-    def __init__(self, X: Any, squares: np.ndarray | None = None) -> None:
-        self.X = X = read_only_copy(X)
-        self.shape = (int(X.shape[0]), int(X.shape[1]))
-        squares = squared_row_norms(X) if squares is None else squares
-        row_norms = norm_upper_bounds(squares, self.row_length)
-        self.row_norms = read_only(row_norms)
-        self.radius = float(row_norms.max(initial=0.0))
-
-    @property
-    @abstractmethod
-    def row_length(self) -> int:
-        """The largest number of entries in a row, zeros left out if X is sparse."""
-
-    def score_depth(self, w: np.ndarray) -> int:
-        return self.row_length
-
-    def as_matrix(self) -> "MatrixOperator":
-        return self
-
-    def keep_gram(self) -> None:
-        """Keep XXᵀ of all the rows once it is computed, if the kind of matrix does: several fits
-        are to come."""
-
-    def rows(self, index: np.ndarray) -> np.ndarray:
-        """The named rows of X, dense, in float64."""
-        rows = self.stored_rows(index)
-        return rows.toarray() if self.is_sparse else rows
-
-    @abstractmethod
-    def working_rows(self, index: np.ndarray) -> Any:
-        """The named rows in float64 for a working set: dense in C order, or CSR.
-
-        A dense array that can be written to is a copy, and the caller's own.
-        """
-
-    def passed_rows(self, index: np.ndarray) -> Any:
-        """The same for a solve that reads them in passes, where fewer entries count."""
-        return self.working_rows(index)
-
-    @abstractmethod
-    def some(self, index: np.ndarray) -> "MatrixOperator":
-        """An operator of the named rows alone, in float64."""
-
-    @abstractmethod
-    def stored_rows(self, index: np.ndarray) -> Any:
-        """The named rows in float64: dense, or CSR if X is sparse."""
-
-    def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
-        return self.stored_rows(rows).T @ a
-
-    def products_at(self, rows: np.ndarray, w: np.ndarray) -> np.ndarray:
-        return np.asarray(self.stored_rows(rows) @ w)
-
-    def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
-        scores = np.empty((index.size, *w.shape[1:]), np.longdouble)
-        for part in row_blocks(index.size, self.row_length):
-            scores[part] = self.stored_rows(index[part]).astype(np.longdouble) @ w
-        return scores
-
-    def sharp_adjoint(self, a: np.ndarray) -> np.ndarray:
-        """Xᵀ a in extended precision, over the rows where a is not zero: one rounding per row."""
-        total = np.zeros((self.shape[1], *a.shape[1:]), np.longdouble)
-        nonzero = nonzero_rows(a)
-        for part in row_blocks(nonzero.size, self.row_length):
-            index = nonzero[part]
-            total += self.stored_rows(index).astype(np.longdouble).T @ a[index]
-        return total
-
-    @abstractmethod
-    def adjoint_depth(self, n_nonzero: int) -> int:
-        """The longest chain of roundings in one entry of `exact_adjoint`."""
-
-    def adjoint_norm_bound(
-        self, a: np.ndarray, weighted_norms: float, *, sharp: bool = False
-    ) -> float:
-        n_nonzero = nonzero_rows(a).size
-        if sharp:
-            # one rounding per row for the products; as many again for the mass of a
-            vector = self.sharp_adjoint(a)
-            error = gamma(2 * n_nonzero + 8, EXTENDED_ROUNDOFF) * weighted_norms
-        else:
-            vector = self.exact_adjoint(a)
-            error = gamma(self.adjoint_depth(n_nonzero)) * weighted_norms
-        # weights and entries below the smallest float may have vanished
-        underflow = n_nonzero * vector.size * UNDERFLOW * (1.0 + self.radius)
-        return up(norm_bounds(vector)[1] + error + underflow)

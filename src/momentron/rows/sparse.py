@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.threads import in_threads, own_threads, sum_in_threads
-from momentron.rows.operator import MatrixOperator
+from momentron.rows.dense import MatrixOperator
 
 WORK = 50.0  # of a stored entry, in multiplications of a dense product
 
@@ -16,33 +16,24 @@ class SplitRows:
     """A CSR matrix A, in runs of rows with about as many entries each; these share its memory."""
 
     def __init__(self, A: Any) -> None:
-        self.A = A
         self.shape = A.shape
-        count = min(own_threads(WORK * A.nnz), A.shape[0])
-        self._runs = [slice(0, A.shape[0])]
-        self._parts = [A]
-        if count > 1:
-            cuts = np.searchsorted(A.indptr, A.nnz * np.arange(1, count) // count)
-            bounds = [0, *map(int, cuts), A.shape[0]]
-            self._runs = [slice(low, high) for low, high in pairwise(bounds)]
-            self._parts = [self._rows_of(run) for run in self._runs]
-        self._transposed = [
-            _view(sp.csc_array, part.shape[::-1], part.data, part.indices, part.indptr)
-            for part in self._parts
-        ]
-
-    def _rows_of(self, run: slice) -> Any:
-        """Some successive rows, without a copy of their entries."""
-        indptr = self.A.indptr[run.start : run.stop + 1]
-        own = slice(indptr[0], indptr[-1])
-        shape = run.stop - run.start, self.A.shape[1]
-        return _view(sp.csr_array, shape, self.A.data[own], self.A.indices[own], indptr - own.start)
+        count = max(1, min(own_threads(WORK * A.nnz), A.shape[0]))
+        cuts = np.searchsorted(A.indptr, A.nnz * np.arange(1, count) // count).tolist()
+        self._runs = [slice(*run) for run in pairwise([0, *cuts, A.shape[0]])]
+        self._parts, self._transposed = [], []
+        for run in self._runs:
+            indptr = A.indptr[run.start : run.stop + 1]
+            own = slice(indptr[0], indptr[-1])
+            lines = A.data[own], A.indices[own], indptr - own.start
+            shape = indptr.size - 1, A.shape[1]
+            self._parts.append(_view(sp.csr_array, shape, *lines))
+            self._transposed.append(_view(sp.csc_array, shape[::-1], *lines))
 
     def times(self, v: np.ndarray) -> np.ndarray:
         """A v, for v of shape (d,) or (d, k)."""
         if len(self._parts) == 1:
-            return self.A @ v
-        out = np.empty((self.shape[0], *v.shape[1:]), np.result_type(self.A.dtype, v.dtype))
+            return self._parts[0] @ v
+        out = np.empty((self.shape[0], *v.shape[1:]), np.result_type(self._parts[0], v))
 
         def fill(i: int) -> None:
             out[self._runs[i]] = self._parts[i] @ v
@@ -66,14 +57,12 @@ def _view(kind: Any, shape: Any, data: np.ndarray, indices: Any, indptr: Any) ->
 
 THIN = 4  # entries of a dense matrix that are read as fast as a stored one
 SMALL = 200_000  # entries up to which dense products take less than scipy's preparations
-FEW = 8  # if fewer than one row in this many counts, picking rows is cheaper than reading all
 
 
 class SparseOperator(MatrixOperator):
     """X as a CSR or CSC matrix; the cost of a pass is its number of stored entries."""
 
     is_sparse = True
-    _shared_gram: list[np.ndarray] | None = None  # XXᵀ, once it is computed
 
     def __init__(self, X: Any, squares: np.ndarray | None = None) -> None:
         self._is_by_rows = X.format == "csr"
@@ -104,9 +93,6 @@ class SparseOperator(MatrixOperator):
         lines = self._lines
         return lines.transposed_times(a) if self._is_by_rows else lines.times(a)
 
-    def keep_gram(self) -> None:
-        self._shared_gram = []
-
     def some(self, index: np.ndarray) -> "SparseOperator":
         return SparseOperator(self.stored_rows(index))
 
@@ -129,7 +115,7 @@ class SparseOperator(MatrixOperator):
     def _csr_rows(self, index: np.ndarray) -> Any:
         if index.size == self.shape[0]:
             rows = sp.csr_array(self.X).astype(np.float64, copy=False)
-            rows.shared_gram = self._shared_gram
+            rows.shared_gram = self.shared_gram
             return rows
         return self.stored_rows(index)
 
@@ -137,12 +123,7 @@ class SparseOperator(MatrixOperator):
         return self._times(w.astype(np.float64, copy=False))
 
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
-        a = a.astype(np.float64, copy=False)
-        if self._is_by_rows and a.ndim == 1:
-            nonzero = np.flatnonzero(a)
-            if FEW * nonzero.size < self.shape[0]:
-                return self.combine(nonzero, a[nonzero])
-        return self._transposed_times(a)
+        return self._transposed_times(a.astype(np.float64, copy=False))
 
     def adjoint_depth(self, n_nonzero: int) -> int:
         return min(n_nonzero, self._lengths[1])

@@ -34,8 +34,15 @@ class Kernel(ABC):
         return self.bind(A).diagonal()
 
 
-class BoundKernel(ABC):
+class BoundKernel:
     """A kernel over the n rows of X: the matrix K, a block at a time.
+
+    Parameters
+    ----------
+    block, cross : callable
+        What the methods of these names do, unless a subclass has its own.
+    matrix : ndarray of shape (n, n), optional
+        K itself, if it is already in memory: float64, in C or Fortran order.
 
     Attributes
     ----------
@@ -49,25 +56,31 @@ class BoundKernel(ABC):
         Number of kernel values computed for the diagonal; values read off the data are free.
     is_semidefinite : bool
         Whether K is positive semidefinite by construction; else it has to be checked.
-    matrix : ndarray of shape (n, n) or None
-        K itself, if it is already in memory: float64, in C or Fortran order.
     """
 
     n: int
     relative_error: float
     row_norms: np.ndarray
     diagonal_evaluations: int = 0
-    is_semidefinite: bool = True
+    is_semidefinite: bool = False
     matrix: np.ndarray | None = None
     _diagonal: np.ndarray
 
-    @abstractmethod
+    def __init__(
+        self,
+        block: Callable[[Index, Index], np.ndarray],
+        cross: Callable[[Any, Index], np.ndarray],
+        matrix: np.ndarray | None = None,
+    ) -> None:
+        self._block, self._cross, self.matrix = block, cross, matrix
+
     def block(self, rows: Index, cols: Index) -> np.ndarray:
         """K[rows][:, cols] in float64: to be read, not written, since it may be a view."""
+        return self._block(rows, cols)
 
-    @abstractmethod
     def cross(self, B: Any, index: Index = slice(None)) -> np.ndarray:
         """K(b, x_i) for all rows of B and the named rows of X: what prediction needs."""
+        return self._cross(B, index)
 
     def diagonal(self) -> np.ndarray:
         """K_ii of all rows."""
@@ -79,17 +92,17 @@ class BoundKernel(ABC):
 
     def some(self, index: np.ndarray, K: np.ndarray) -> "BoundKernel":
         """The same over some of the rows, given the matrix of all their values."""
-        kernel = BoundValues(
+        kernel = BoundKernel(
             lambda rows, cols: K[rows][:, cols], lambda B, part: self.cross(B, index[part]), K
         )
         kernel.n, kernel.relative_error = index.size, self.relative_error
-        kernel.row_norms = read_only(self.row_norms[index])
         kernel.is_semidefinite = self.is_semidefinite
+        kernel.row_norms = read_only(self.row_norms[index])
         kernel._diagonal = self.diagonal()[index]
         return kernel
 
     def set_errors(
-        self, diagonal: np.ndarray, relative: float, *, on_diagonal: float, absolute: float = 0.0
+        self, diagonal: np.ndarray, relative: float, on_diagonal: float, absolute: float = 0.0
     ) -> None:
         """Keep the diagonal, ε and the row norms.
 
@@ -109,29 +122,6 @@ class BoundKernel(ABC):
         if relative > 0.0:
             self.relative_error = up(self.relative_error + relative)
             self.row_norms = read_only(self.row_norms * up(1.0 + relative, 8))
-
-
-class BoundValues(BoundKernel):
-    """Values that somebody else computes: a matrix of them, or a function of the user's.
-
-    `block` and `cross` are like the methods of these names; `matrix`, all of K, is not copied.
-    """
-
-    is_semidefinite = False
-
-    def __init__(
-        self,
-        block: Callable[[Index, Index], np.ndarray],
-        cross: Callable[[Any, Index], np.ndarray],
-        matrix: np.ndarray | None = None,
-    ) -> None:
-        self._block, self._cross, self.matrix = block, cross, matrix
-
-    def block(self, rows: Index, cols: Index) -> np.ndarray:
-        return self._block(rows, cols)
-
-    def cross(self, B: Any, index: Index = slice(None)) -> np.ndarray:
-        return self._cross(B, index)
 
 
 def require_finite_values(values: np.ndarray, name: str) -> None:

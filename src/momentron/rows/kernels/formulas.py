@@ -16,7 +16,6 @@ from momentron.data.arguments import as_count, as_number
 from momentron.errors import InputError, short
 from momentron.rows.kernels.bound import require_finite_values
 from momentron.rows.kernels.pairwise import (
-    TILE_VALUES,
     BoundPairwise,
     PairwiseKernel,
     Points,
@@ -27,7 +26,6 @@ from momentron.rows.kernels.pairwise import (
 
 EXP_ERROR = 8.0 * UNIT_ROUNDOFF  # numpy's exp is right to four units in the last place
 LARGEST_SQUARE = 2.0**1020  # squared differences of rows up to this length do not overflow
-DIFFERENCES = 1 << 27  # of coordinates in a tile: a tenth of a second
 LARGE_ERROR = 1e-9  # from which its differences are squared one by one
 SMALL_ERROR = 1e-12  # a Gaussian kernel's error up to which its points may lie where they are
 LARGEST_SINGLE_ERROR = 0.01  # beyond it, values in single precision tell too little
@@ -53,15 +51,12 @@ class LinearKernel(PairwiseKernel):
 
     is_linear = True
 
-    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any, scale: float = 1.0) -> None:
+    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any) -> None:
         inner_products(A, B, out)
 
-    def errors(self, points: Points) -> tuple[float, float, float]:
+    def measured(self, points: Points) -> tuple[np.ndarray, float, float, float]:
         error = gamma(points.length + 2)
-        return error, error, 4.0 * (points.length + 1) * UNDERFLOW
-
-    def diagonal_of(self, points: Points) -> np.ndarray:
-        return points.squares
+        return points.squares, error, error, 4.0 * (points.length + 1) * UNDERFLOW
 
 
 @dataclass(frozen=True)
@@ -98,12 +93,12 @@ class PolynomialKernel(PairwiseKernel):
                 "pass a number of at least 0"
             )
 
-    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any, scale: float = 1.0) -> None:
+    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any) -> None:
         inner_products(A, B, out)
-        self._of_products(out, self.gamma / scale / scale)  # scale² may overflow
+        self._of_products(out)
 
-    def _of_products(self, values: np.ndarray, factor: float) -> None:
-        values *= values.dtype.type(factor)
+    def _of_products(self, values: np.ndarray) -> None:
+        values *= values.dtype.type(self.gamma)
         values += values.dtype.type(self.coef0)
         square, remaining = values.copy(), self.degree - 1
         while remaining:  # by repeated squaring: no more roundings than degree − 1
@@ -118,23 +113,23 @@ class PolynomialKernel(PairwiseKernel):
 
         What underflows is a small part of the longest row's.
         """
-        diagonal = self.diagonal_of(points)
-        top = float(diagonal.max())
+        diagonal = self._diagonal_of(points)
+        top, scaled = float(diagonal.max()), self.gamma * float(points.squares.max())
         error = gamma(self.degree * (single_roundings(points.d) + 4), SINGLE_ROUNDOFF)
-        if not (SMALLEST < top < LARGEST and error <= LARGEST_SINGLE_ERROR):
+        if not (SMALLEST < top < LARGEST and scaled > 0.0 and error <= LARGEST_SINGLE_ERROR):
             return None
         roots = np.sqrt(diagonal) * (1.0 + 1e-6) + 1e-9 * math.sqrt(top)
         return up(math.sqrt(error), 8) * roots, False
 
-    def errors(self, points: Points) -> tuple[float, float, float]:
-        error = gamma(self.degree * (points.length + 3))
-        largest = max(1.0, float(self.diagonal_of(points).max()))
+    def measured(self, points: Points) -> tuple[np.ndarray, float, float, float]:
+        diagonal, error = self._diagonal_of(points), gamma(self.degree * (points.length + 3))
+        largest = max(1.0, float(diagonal.max()))
         lost = 8.0 * self.degree * (points.length + 2) * max(1.0, self.gamma) * UNDERFLOW
-        return error, error, lost * largest
+        return diagonal, error, error, lost * largest
 
-    def diagonal_of(self, points: Points) -> np.ndarray:
+    def _diagonal_of(self, points: Points) -> np.ndarray:
         diagonal = points.squares.copy()
-        self._of_products(diagonal, self.gamma)
+        self._of_products(diagonal)
         return diagonal
 
 
@@ -166,18 +161,14 @@ class GaussianKernel(PairwiseKernel):
         require_positive_gamma(self.gamma)
 
     def bind(self, X: Any) -> BoundPairwise:
-        points = self.points(as_rows(X))
+        points = Points(as_rows(X))
+        if not points.is_sparse and self._exponent_error(points) > SMALL_ERROR:
+            moved = Points(points.X, points.X.mean(axis=0, dtype=np.float64))
+            points = moved if moved.squares.max() < 0.25 * points.squares.max() else points
         safe = points.squares.max() < LARGEST_SQUARE
         if safe and self._exponent_error(points) > LARGE_ERROR:
             return BoundPairwise(GaussianOfDifferences(self.gamma), Points(points.X))
         return BoundPairwise(self, points)
-
-    def points(self, X: Any) -> Points:
-        points = Points(X)
-        if points.is_sparse or self._exponent_error(points) <= SMALL_ERROR:
-            return points
-        moved = Points(X, X.mean(axis=0, dtype=np.float64))
-        return moved if moved.squares.max() < 0.25 * points.squares.max() else points
 
     def _exponent_error(self, points: Points) -> float:
         """Δ, rounded up."""
@@ -186,12 +177,12 @@ class GaussianKernel(PairwiseKernel):
         lost = 8.0 * (d + 2) * UNDERFLOW * max(1.0, self.gamma)
         return up(self.gamma * 4.0 * squared_radius * gamma(d + 8) + lost, 8)
 
-    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any, scale: float = 1.0) -> None:
+    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any) -> None:
         inner_products(A, B, out)
         # a large γ comes last, a small one first: then nothing overflows that is finite in the end
         is_last = self.gamma > 1.0 and out.dtype == np.float64
         first = 1.0 if is_last else self.gamma
-        out *= out.dtype.type(2.0 * first / scale / scale)  # scale² may overflow
+        out *= out.dtype.type(2.0 * first)
         out -= (first * a2).astype(out.dtype, copy=False)[:, None]
         out -= (first * b2).astype(out.dtype, copy=False)
         np.minimum(out, 0.0, out=out)
@@ -222,13 +213,11 @@ class GaussianKernel(PairwiseKernel):
             return None
         return 1.02 * (p * np.sqrt(points.squares) + q), True
 
-    def errors(self, points: Points) -> tuple[float, float, float]:
-        error = min(1.0, self._exponent_error(points))
-        return _of_unit_rows(up(math.expm1(error) + EXP_ERROR * math.exp(error), 8), UNDERFLOW)
-
-    def diagonal_of(self, points: Points) -> np.ndarray:
+    def measured(self, points: Points) -> tuple[np.ndarray, float, float, float]:
         require_finite_values(points.squares, "the squared norm of a row")
-        return np.ones(points.n)
+        error = min(1.0, self._exponent_error(points))
+        error = up(math.expm1(error) + EXP_ERROR * math.exp(error), 8)
+        return _of_unit_rows(points.n, error, UNDERFLOW)
 
 
 @dataclass(frozen=True)
@@ -248,6 +237,7 @@ class LaplacianKernel(PairwiseKernel):
     """
 
     is_bounded = True
+    most_coordinates = 1 << 27  # a tenth of a second
     metric = "cityblock"
     gamma: float
 
@@ -258,10 +248,7 @@ class LaplacianKernel(PairwiseKernel):
         mixed = left.is_sparse != right.is_sparse
         return mixed, mixed
 
-    def tile_values(self, points: Points) -> int:
-        return min(TILE_VALUES, DIFFERENCES // max(points.length, 1))
-
-    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any, scale: float = 1.0) -> None:
+    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any) -> None:
         if sp.issparse(A) and sp.issparse(B):
             from sklearn.metrics.pairwise import manhattan_distances
 
@@ -273,16 +260,13 @@ class LaplacianKernel(PairwiseKernel):
         out *= -self.gamma
         np.exp(out, out=out)
 
-    def errors(self, points: Points) -> tuple[float, float, float]:
-        terms = min(points.d, 2 * points.length)
-        error = up(0.37 * gamma(terms + 6) + 2.0 * EXP_ERROR)
-        return _of_unit_rows(error, (terms + 1) * max(1.0, self.gamma) * UNDERFLOW)
-
-    def diagonal_of(self, points: Points) -> np.ndarray:
+    def measured(self, points: Points) -> tuple[np.ndarray, float, float, float]:
         largest = max(abs(float(points.X.max())), abs(float(points.X.min())))
         # a sum of differences that overflows would vanish in exp, whatever γ
         require_finite_values(np.array(2.0 * points.d * largest), "a sum of differences of rows")
-        return np.ones(points.n)
+        terms = min(points.d, 2 * points.length)
+        error = up(0.37 * gamma(terms + 6) + 2.0 * EXP_ERROR)
+        return _of_unit_rows(points.n, error, (terms + 1) * max(1.0, self.gamma) * UNDERFLOW)
 
 
 @dataclass(frozen=True)
@@ -295,6 +279,8 @@ class GaussianOfDifferences(LaplacianKernel):
         return left.is_sparse, right.is_sparse
 
 
-def _of_unit_rows(relative: float, absolute: float) -> tuple[float, float, float]:
-    """The errors of a kernel with K(x, x) = 1: both kinds add up, and no value leaves [0, 1]."""
-    return min(1.0, up(relative + 4.0 * absolute)), 0.0, 0.0
+def _of_unit_rows(
+    n: int, relative: float, absolute: float
+) -> tuple[np.ndarray, float, float, float]:
+    """Of a kernel with K(x, x) = 1: both errors add up, and no value leaves [0, 1]."""
+    return np.ones(n), min(1.0, up(relative + 4.0 * absolute)), 0.0, 0.0

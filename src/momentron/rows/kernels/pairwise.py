@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -68,6 +69,8 @@ class Points:
     The centre is taken from each row as it is handed out, which makes it dense.
     """
 
+    dtype: type = np.float64  # of values computed from them
+
     def __init__(self, X: Any, centre: np.ndarray | None = None) -> None:
         self.X = read_only_copy(X)
         self.n, self.d = int(X.shape[0]), int(X.shape[1])
@@ -106,12 +109,55 @@ class Points:
         return max(1, TILE_BYTES // (8 * width))
 
 
+class SinglePoints(Points):
+    """The same rows in single precision, dense, and scaled by a power of two.
+
+    The longest has a length between ½ and 1. Those that are kept are rounded once.
+    """
+
+    dtype = np.float32
+    is_sparse = False
+
+    def __init__(self, points: Points) -> None:
+        self._points, self.n, self.d = points, points.n, points.d
+        longest = math.sqrt(float(points.squares.max())) * (1.0 + 1e-6)
+        self.scale = math.ldexp(1.0, -math.frexp(longest)[1])  # takes it below 1, not below ½
+        self.squares = points.squares * self.scale * self.scale
+        self._held: np.ndarray | None = None
+
+    def take(self, index: Index, *, as_dense: bool = False) -> np.ndarray:
+        return self._rounded(index) if self._held is None else self._held[index]
+
+    def _rounded(self, index: Index) -> np.ndarray:
+        rows = self._points.take(index, as_dense=True)
+        return (rows * self.scale).astype(np.float32)
+
+    def hold(self) -> None:
+        """Keep the rows, without features that are 0 in all."""
+        if self._held is not None:
+            return
+        held = np.empty((self.n, self.d), np.float32)
+        parts = shares_of(self.n, held.size, SMALL_PART, WORTH_FILLING)
+        is_used = np.zeros((len(parts), self.d), bool)
+
+        def fill(place: int) -> None:
+            held[parts[place]] = self._rounded(parts[place])
+            is_used[place] = held[parts[place]].any(axis=0)
+
+        in_threads(fill, range(len(parts)))
+        used = np.flatnonzero(is_used.any(axis=0))
+        if used.size <= MOST_USED * self.d:
+            for part in row_blocks(self.n, self.d):  # in its place
+                held[part, : used.size] = held[part].take(used, axis=1)
+            held = held[:, : used.size]
+        self._held = held  # only now: Ctrl-C leaves no half of it
+
+
 def inner_products(A: Any, B: Any, out: np.ndarray) -> None:
     """⟨a, b⟩ for all rows of A and of B, into out; in single precision, in runs of terms."""
-    if sp.issparse(A) and sp.issparse(B):
-        out[...] = (A @ B.T).toarray()
-    elif sp.issparse(A) or sp.issparse(B):
-        out[...] = A @ B.T
+    if sp.issparse(A) or sp.issparse(B):
+        products = A @ B.T
+        out[...] = products.toarray() if sp.issparse(products) else products
     elif out.dtype == np.float32:
         runs = single_runs(A.shape[1])
         np.matmul(A[:, runs[0]], B[:, runs[0]].T, out=out)
@@ -136,13 +182,10 @@ class PairwiseKernel(Kernel):
     """A formula in ⟨x, x′⟩ and the squared norms, or in the differences of two rows."""
 
     is_bounded = False  # whether every value is finite for finite rows
+    most_coordinates = math.inf  # in a tile, where the time goes by these
 
     def bind(self, X: Any) -> BoundPairwise:
-        return BoundPairwise(self, self.points(as_rows(X)))
-
-    def points(self, X: Any) -> Points:
-        """The rows of X, placed where the formula loses the fewest digits."""
-        return Points(X)
+        return BoundPairwise(self, Points(as_rows(X)))
 
     def as_dense(self, left: Points, right: Points, shape: tuple[int, int]) -> tuple[bool, bool]:
         """Whether to turn the sparse rows on either side into dense ones, for a block so large."""
@@ -153,15 +196,11 @@ class PairwiseKernel(Kernel):
         pays = min(shape) <= FEW_ROWS or (left if on_left else right).is_crowded
         return pays and on_left, pays and not on_left
 
-    def tile_values(self, points: Points) -> int:
-        """How many values to compute at a time: few enough for deadlines and Ctrl-C to wait."""
-        return TILE_VALUES
-
     @abstractmethod
-    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any, scale: float = 1.0) -> None:
+    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any) -> None:
         """K(a, b) for all rows of A and of B into out, with a2 and b2 their ‖a‖² and ‖b‖².
 
-        In single precision, rows and out are float32 and the rows have been multiplied by `scale`.
+        In single precision the rows and out are float32.
         """
 
     def single_weights(self, points: Points) -> tuple[np.ndarray, bool] | None:
@@ -172,30 +211,64 @@ class PairwiseKernel(Kernel):
         return None
 
     @abstractmethod
-    def errors(self, points: Points) -> tuple[float, float, float]:
-        """(relative, on the diagonal, absolute) as `BoundKernel` explains them."""
+    def measured(self, points: Points) -> tuple[np.ndarray, float, float, float]:
+        """(K(x, x) of every row, and the errors): the arguments of `BoundKernel.set_errors`."""
 
-    @abstractmethod
-    def diagonal_of(self, points: Points) -> np.ndarray:
-        """K(x, x) of every row."""
+
+def values_of(
+    kernel: PairwiseKernel, left: Points, rows: Index, right: Points, cols: Index
+) -> np.ndarray:
+    """K of some rows on the left with some on the right, in their precision, a tile at a time."""
+    n_rows, n_cols = np.arange(left.n)[rows].size, np.arange(right.n)[cols].size
+    out = np.empty((n_rows, n_cols), right.dtype)
+    dense_left, dense_right = kernel.as_dense(left, right, out.shape)
+    height, width = left.tile(as_dense=dense_left), right.tile(as_dense=dense_right)
+    most = int(min(TILE_VALUES, kernel.most_coordinates // max(right.length, 1)))
+    # long and narrow, since strided memory is slow to work on
+    if n_rows <= n_cols:
+        height = max(1, min(height, n_rows, TILE_SIDE))
+        width = min(width, max(1, most // height))
+    else:
+        width = max(1, min(width, n_cols, TILE_SIDE))
+        height = min(height, max(1, most // width))
+
+    def fill(tile: tuple[tuple[slice, Any], tuple[slice, Any]]) -> None:
+        (across, some_cols), (along, some_rows) = tile
+        A = left.take(some_rows, as_dense=dense_left)
+        B = right.take(some_cols, as_dense=dense_right)
+        values = out[along, across]
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            kernel.fill(A, B, left.squares[some_rows], right.squares[some_cols], values)
+        if not kernel.is_bounded:
+            require_finite_values(values, repr(kernel))
+
+    in_threads(fill, list(product(pieces(cols, right.n, width), pieces(rows, left.n, height))))
+    return out
 
 
 class BoundPairwise(BoundKernel):
     """A formula over the rows of X. Memory beyond a result: some 32 MB."""
 
+    is_semidefinite = True
+
     def __init__(self, kernel: PairwiseKernel, points: Points) -> None:
         self.kernel = kernel
         self.points = points
         with np.errstate(over="ignore", invalid="ignore"):
-            diagonal = kernel.diagonal_of(points)
+            diagonal, relative, on_diagonal, absolute = kernel.measured(points)
         require_finite_values(diagonal, short(kernel))
-        relative, on_diagonal, absolute = kernel.errors(points)
         if not diagonal.any() and not points.X.max() and not points.X.min():
             absolute = 0.0  # X is zero, so that nothing can have vanished
-        self.set_errors(diagonal, relative, on_diagonal=on_diagonal, absolute=absolute)
+        self.set_errors(diagonal, relative, on_diagonal, absolute)
 
     def block(self, rows: Index, cols: Index) -> np.ndarray:
-        return self.values(self.points, rows, cols)
+        return values_of(self.kernel, self.points, rows, self.points, cols)
+
+    def cross(self, B: Any, index: Index = slice(None)) -> np.ndarray:
+        B = as_rows(B)
+        require_features(B, self.points.d)
+        left = Points(B, self.points.centre)
+        return values_of(self.kernel, left, slice(None), self.points, index)
 
     def single_scores(self, max_bytes: int) -> SingleScores | None:
         # a subclass that does not say how may have another formula
@@ -205,61 +278,14 @@ class BoundPairwise(BoundKernel):
         weighed = self.kernel.single_weights(self.points)
         return None if weighed is None else SingleScores(self, *weighed, max_bytes)
 
-    def cross(self, B: Any, index: Index = slice(None)) -> np.ndarray:
-        B = as_rows(B)
-        require_features(B, self.points.d)
-        return self.values(Points(B, self.points.centre), slice(None), index)
-
-    def values(
-        self, left: Points, rows: Index, cols: Index, single: SingleScores | None = None
-    ) -> np.ndarray:
-        """K of some rows on the left with some of the bound ones, a tile at a time.
-
-        In single precision where `single` has the rows for it, which are then those on the left.
-        """
-        right = self.points
-        n_rows, n_cols = np.arange(left.n)[rows].size, np.arange(right.n)[cols].size
-        out = np.empty((n_rows, n_cols), np.float64 if single is None else np.float32)
-        dense_left, dense_right = self.kernel.as_dense(left, right, out.shape)
-        if single is not None:  # whose rows are dense, whatever X is
-            dense_left = dense_right = True
-        height, width = left.tile(as_dense=dense_left), right.tile(as_dense=dense_right)
-        most = self.kernel.tile_values(right)
-        # long and narrow, since strided memory is slow to work on
-        if n_rows <= n_cols:
-            height = max(1, min(height, n_rows, TILE_SIDE))
-            width = min(width, max(1, most // height))
-        else:
-            width = max(1, min(width, n_cols, TILE_SIDE))
-            height = min(height, max(1, most // width))
-
-        def fill(tile: tuple[tuple[slice, Any], tuple[slice, Any]]) -> None:
-            (across, some_cols), (along, some_rows) = tile
-            given = left.squares[some_rows], right.squares[some_cols], out[along, across]
-            if single is not None:
-                A, B = single.rows(some_rows), single.rows(some_cols)
-                with np.errstate(under="ignore"):
-                    self.kernel.fill(A, B, *given, single.scale)
-                return
-            A = left.take(some_rows, as_dense=dense_left)
-            B = right.take(some_cols, as_dense=dense_right)
-            with np.errstate(over="ignore", invalid="ignore"):
-                self.kernel.fill(A, B, *given)
-            if not self.kernel.is_bounded:
-                require_finite_values(out[along, across], repr(self.kernel))
-
-        parts = product(pieces(cols, right.n, width), pieces(rows, left.n, height))
-        in_threads(fill, list(parts))
-        return out
-
 
 class SingleScores(ColumnCache):
     """Columns of K in single precision, and Ka for coefficients a with a bound on its error.
 
-    The rows are scaled by a power of two, so that the longest has a length between ½ and 1, and
-    rounded to single precision, u = 2⁻²⁴. Inner products are summed in runs of at most SINGLE_RUN
-    terms, so that their error is γ_k ‖x‖‖x′‖ with k little more than that, whatever the number of
-    features and the order of BLAS. The values cost less than half of those in double precision.
+    The rows are scaled and rounded to single precision, u = 2⁻²⁴. Inner products are summed in runs
+    of at most SINGLE_RUN terms, so that their error is γ_k ‖x‖‖x′‖ with k little more than that,
+    whatever the number of features and the order of BLAS. The values cost less than half of those
+    in double precision.
 
     |K̂_ij − K_ij| ≤ h_i h_j |K̂_ij|, or h_i h_j where not relative, with h the `weights`, rounded
     up. What is too small for single precision may vanish besides: 2⁻¹²⁵ at most. The rows of the
@@ -267,57 +293,23 @@ class SingleScores(ColumnCache):
     precision, if these take no more than a quarter.
     """
 
-    def __init__(
-        self, bound: BoundPairwise, weights: np.ndarray, is_relative: bool, max_bytes: int
-    ) -> None:
+    def __init__(self, bound: Any, weights: np.ndarray, is_relative: bool, max_bytes: int) -> None:
         self.weights, self.is_relative = read_only(weights), is_relative
-        self._bound = bound
-        longest = math.sqrt(float(bound.points.squares.max())) * (1.0 + 1e-6)
-        self.scale = math.ldexp(1.0, -math.frexp(longest)[1])  # takes it below 1, not below ½
-        self._held: np.ndarray | None = None  # the rows, once they are kept in single precision
-        rows_bytes = 4 * bound.points.n * bound.points.d
+        self.points = points = SinglePoints(bound.points)
+        self._row_norms, gamma = bound.row_norms, bound.kernel.gamma
+        self._formula = replace(bound.kernel, gamma=gamma / points.scale / points.scale)
+        rows_bytes = 4 * points.n * points.d
         self._taken = rows_bytes if 4 * rows_bytes <= max_bytes else 0
-        super().__init__(self.values, bound.n, max_bytes - self._taken, np.float32)
+        super().__init__(self.values, points.n, max_bytes - self._taken, np.float32)
 
     def resize(self, max_bytes: int) -> None:
         super().resize(max(0, max_bytes - self._taken))
 
-    # --- values ------------------------------------------------------------------------------
-
     def values(self, rows: Index, cols: Index) -> np.ndarray:
         """K[rows][:, cols] in single precision; the rows are rounded once, at the first time."""
-        if self._taken and self._held is None:
-            self.hold()
-        return self._bound.values(self._bound.points, rows, cols, self)
-
-    def hold(self) -> None:
-        """Keep the rows themselves in single precision, without features that are 0 in all."""
-        points = self._bound.points
-        held = np.empty((points.n, points.d), np.float32)
-        parts = shares_of(points.n, held.size, SMALL_PART, WORTH_FILLING)
-        is_used = np.zeros((len(parts), points.d), bool)
-
-        def fill(place: int) -> None:
-            held[parts[place]] = self._rounded(parts[place])
-            is_used[place] = held[parts[place]].any(axis=0)
-
-        in_threads(fill, range(len(parts)))
-        used = np.flatnonzero(is_used.any(axis=0))
-        if used.size <= MOST_USED * points.d:
-            for part in row_blocks(points.n, points.d):  # in its place
-                held[part, : used.size] = held[part].take(used, axis=1)
-            held = held[:, : used.size]
-        self._held = held  # only now: Ctrl-C leaves no half of it
-
-    def _rounded(self, index: Index) -> np.ndarray:
-        rows = self._bound.points.take(index, as_dense=True)
-        return (rows * self.scale).astype(np.float32)
-
-    def rows(self, index: Index) -> np.ndarray:
-        """The named rows, scaled, in single precision."""
-        return self._rounded(index) if self._held is None else self._held[index]
-
-    # --- scores ------------------------------------------------------------------------------
+        if self._taken:
+            self.points.hold()
+        return values_of(self._formula, self.points, rows, self.points, cols)
 
     def serves(self, index: np.ndarray) -> bool:
         """Whether solvers take columns from here, and there are others than these."""
@@ -354,9 +346,9 @@ class SingleScores(ColumnCache):
             scores, spread, mass = found[:, :k], found[:, k : 2 * k], found[:, 2 * k :]
             errors = h[:, None] * spread + sums * mass
         else:
-            scores, norms = self.product(index, a), self._bound.row_norms
+            scores, norms = self.product(index, a), self._row_norms
             errors = np.outer(h, h[index] @ size)
             errors += 1.01 * sums * np.outer(norms, norms[index] @ size)
-        lost = index.size * VANISHED * float(self._bound.row_norms.max()) ** 2
+        lost = index.size * VANISHED * float(self._row_norms.max()) ** 2
         errors = WIDER * errors + lost
         return (scores * unit).reshape(shape), (errors * unit).reshape(shape)

@@ -23,7 +23,6 @@ from momentron.data.exactness.conversion import as_exact
 from momentron.errors import InputError, InputTypeError, one_line
 from momentron.rows.kernels.bound import (
     BoundKernel,
-    BoundValues,
     Kernel,
     require_features,
     require_finite_values,
@@ -83,7 +82,7 @@ class PrecomputedKernel(Kernel):
             return B[:, index].astype(np.float64, copy=False)
 
         is_ready = K.dtype == np.float64 and (K.flags.c_contiguous or K.flags.f_contiguous)
-        bound = BoundValues(block, cross, K if is_ready else None)
+        bound = BoundKernel(block, cross, K if is_ready else None)
         bound.set_errors(diagonal, up(FLOAT_ERROR + irregularity, 8), on_diagonal=FLOAT_ERROR)
         return bound
 
@@ -137,7 +136,7 @@ class CallableKernel(Kernel):
         def cross(B: Any, index: Any) -> np.ndarray:
             return self.values(_rows_of(B), rows[index])
 
-        bound = BoundValues(block, cross)
+        bound = BoundKernel(block, cross)
         diagonal = np.empty(rows.shape[0])
         for part in strips_of(0, rows.shape[0], DIAGONAL_ROWS):
             values = self.values(rows[part], rows[part])
