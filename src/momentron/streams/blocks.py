@@ -65,17 +65,10 @@ class Block:
         """The entries of X, or those that it stores."""
         return self.X if isinstance(self.X, np.ndarray) else self.X.data
 
-    def kept(self, wanted: np.ndarray) -> "Rows | None":
-        """The rows whose numbers are among the wanted ones, which are sorted; or None."""
-        start, stop = np.searchsorted(wanted, [self.first, self.first + self.y.size])
-        if start == stop:
-            return None
-        rows = wanted[start:stop] - self.first
-        return Rows(self.X[rows], self.y[rows], wanted[start:stop])
-
-    def weighted(self, is_kept: np.ndarray, first: int) -> "Block":
-        """The rows of the block that have a weight, numbered from `first` on."""
-        rows = np.flatnonzero(is_kept)
+    def weighted(self, is_kept: np.ndarray) -> "Block":
+        """The rows of the block that have a weight, numbered among all that have."""
+        rows = np.flatnonzero(is_kept[self.first : self.first + self.y.size])
+        first = int(np.count_nonzero(is_kept[: self.first]))
         return Block(self.X[rows], self.y[rows], self.number, first)
 
     def codes(self, classes: np.ndarray) -> np.ndarray:

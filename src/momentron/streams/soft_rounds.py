@@ -43,8 +43,7 @@ from momentron.streams.block_problem import BlockProblem
 from momentron.streams.blocks import Rows
 from momentron.streams.first_pass import FirstPassResult
 from momentron.streams.rounds import ROUGH, Rounds
-from momentron.streams.scan import Findings
-from momentron.streams.soft_scan import SoftScan
+from momentron.streams.scan import Findings, SoftScan
 from momentron.streams.stream import Stream
 
 AHEAD = 0.02  # the gap asked of a working set, as a share of the last
