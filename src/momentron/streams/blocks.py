@@ -3,7 +3,7 @@
 And the rows of blocks that are kept.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,16 +126,22 @@ class Rows:
         order = np.argsort(self.numbers)
         return order[np.searchsorted(self.numbers, numbers, sorter=order)]
 
-    def without(self, others: "Rows") -> "Rows":
-        """Those that are not among the others."""
-        return self.chosen(np.flatnonzero(~np.isin(self.numbers, others.numbers)))
+    def joined_by(self, lists: "Iterable[Shortlist]") -> "Rows":
+        """These rows, and the others of some lists."""
+        rows = self
+        for found in lists:
+            others = found.chosen()
+            if others is not None:
+                is_new = ~np.isin(others.numbers, rows.numbers)
+                rows = Rows.joined([rows, others.chosen(np.flatnonzero(is_new))])
+        return rows
 
-    def trimmed(self, distances: np.ndarray, room: int) -> "Rows":
-        """The nearest rows, as many as there is room for, some of each class; −∞ stays anyway."""
+    def trimmed(self, distances: np.ndarray, stays: np.ndarray, room: int) -> "Rows":
+        """Those that stay, and the nearest, if there is no room for more; some of each class."""
         if self.size <= room:
             return self
-        kept = np.isneginf(distances)
-        kept[np.argsort(distances, kind="stable")[: max(room, 0)]] = True
+        kept, order = stays.copy(), np.argsort(np.where(stays, -np.inf, distances), kind="stable")
+        kept[order[:room]] = True
         for code in np.unique(self.codes):
             rows = np.flatnonzero(self.codes == code)
             kept[rows[np.argmin(distances[rows])]] = True
