@@ -90,16 +90,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows X with their codes, or labels, and their numbers in the stream; all of it read-only."""
+    """Rows X with their codes, or labels, and their numbers in the stream."""
 
     X: Any
     codes: np.ndarray
     numbers: np.ndarray
-
-    def __post_init__(self) -> None:
-        values = self.X if isinstance(self.X, np.ndarray) else self.X.data
-        for array in (values, self.codes, self.numbers):
-            array.flags.writeable = False
 
     @property
     def size(self) -> int:
@@ -146,10 +141,6 @@ class Rows:
             rows = np.flatnonzero(self.codes == code)
             kept[rows[np.argmin(distances[rows])]] = True
         return self.chosen(np.flatnonzero(kept))
-
-    def coded(self, classes: np.ndarray) -> "Rows":
-        """The same with the places of the labels among the classes."""
-        return Rows(self.X, np.searchsorted(classes, self.codes), self.numbers)
 
 
 class Shortlist:
