@@ -76,7 +76,9 @@ class Scan:
         return (Shortlist(self.n_worst, dict.fromkeys(range(self.classes.size), self.bar)),)
 
     def __call__(self, block: Block, so_far: Findings | None = None) -> Findings:
-        lists = self.lists() if so_far is None else tuple(part.begun() for part in so_far.lists)
+        lists = self.lists()
+        if so_far is not None:  # rows that would not stay are not even copied
+            lists = tuple(Shortlist(part.total, part.bars) for part in so_far.lists)
         found, codes = Findings(lists), block.codes(self.classes)
         for rows in tiles(block.X):
             X = block.X[rows].astype(np.float64, copy=False)

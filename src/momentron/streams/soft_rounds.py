@@ -68,11 +68,8 @@ class SoftBlockProblem(BlockProblem):
     scan_options: dict[str, Any]  # what `SoftScan` is asked for in every round
 
     @classmethod
-    def of_stream(
-        cls, stream: Stream, found: FirstPassResult, options: FitOptions, memory: int = 0
-    ) -> Self:
-        """The problem that a first pass has found, with summaries of all the rows."""
-        n_classes, C, width = found.classes.size, options.C, found.width
+    def of_stream(cls, stream: Stream, found: FirstPassResult, options: FitOptions) -> Self:
+        n_classes, C, width, memory = found.classes.size, options.C, found.width, found.memory
         if n_classes > 2:
             raise InputError(
                 f"C={C} with {n_classes} classes needs the data in memory; blocks support soft "

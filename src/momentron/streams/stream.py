@@ -208,7 +208,7 @@ def _begin_reading(source: Source, number: int, first: int, width: int | None) -
 
 def _require_untouched(before: Block, checksum: int, block: Block) -> None:
     """Refuse a source that has written a block over the one before, which was still in use."""
-    if np.may_share_memory(before.values, block.values) and before.checksum() != checksum:
+    if np.may_share_memory(before.arrays[0], block.arrays[0]) and before.checksum() != checksum:
         raise InputError(
             f"block {block.number} was written over block {before.number}, which is still in use; "
             "a source must allocate new memory for every block"
