@@ -148,17 +148,21 @@ class FitOptions:
     def identity(self, data: TrainingData, kernel: Kernel | None = None) -> dict[str, str]:
         """What tells a run in memory from others, the same in every process.
 
-        `data` are the rows with weight, `kernel` the one that was chosen for them. Budgets,
-        tolerance, memory and printing are left out: a run may go on with others.
+        `data` are the rows with weight, `kernel` the one that was chosen for them.
+        """
+        return self.question(data.weights, kernel) | data_identity(data)
+
+    def question(self, weights: Any, kernel: Kernel | None = None) -> dict[str, str]:
+        """The same but for the rows. Budgets, tolerance, memory and printing are left out: a run
+        may go on with others.
         """
         return {
             "method": self.solver.name,
             "parameters": parameters_of(self.solver),
-            **data_identity(data),
             "fit_intercept": str(self.fit_intercept),
             "C": repr(self.C),
             "penalty": self.penalty,
-            "weights": content_of("sample_weight", data.weights),
+            "weights": content_of("sample_weight", weights),
             "loss": content_of("loss", self.loss),
             "kernel": content_of("kernel", kernel),
             "random_state": content_of("random_state", self.random_state),

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from momentron.fitting.fits import solved
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.rows.validation import clean_weights
-from momentron.solvers.checkpoint import Checkpoint, content_of, parameters_of
+from momentron.solvers.checkpoint import Checkpoint, content_of
 from momentron.solvers.loop import Callback
 from momentron.streams.block_problem import BlockProblem
 from momentron.streams.first_pass import FirstPass, FirstPassResult
@@ -113,18 +112,7 @@ def open_file(path: str | Path, y: Any = None, block_size: int = BLOCK_BYTES) ->
             f"{path} has suffix {suffix!r}; blocks are read from .npy, .parquet, a folder of "
             f".parquet files, {', '.join(SVMLIGHT)}, or an object with block(i)"
         )
-    if isinstance(y, str) and not y.lower().endswith(".npy"):
-        try:
-            y = int(y)
-        except ValueError:
-            raise InputError(
-                f"y={short(y)} is neither a .npy file nor a position; a .npy file has no column "
-                "names"
-            ) from None
-    if isinstance(y, Integral):
-        return NpySource(path, column=int(y), block_size=block_size)
-    labels = Path(y).expanduser() if isinstance(y, str | Path) else y
-    return NpySource(path, labels, block_size=block_size)
+    return NpySource(path, y, block_size=block_size)
 
 
 @dataclass(frozen=True)
@@ -160,15 +148,15 @@ class BlockData:
 
         With it come its columns, if they have names.
         """
-        if self.scheduler is None:
-            source = open_file(self.path, self.target, self.block_size)
-            yield DiskStream(source), getattr(source, "columns", None)
-            return
         from momentron.streams.dask import DaskStream, connected
 
-        with connected(self.scheduler) as client:  # before the file, which may take a conversion
+        cluster = nullcontext() if self.scheduler is None else connected(self.scheduler)
+        with cluster as client:  # before the file, which may take a conversion
             source = open_file(self.path, self.target, self.block_size)
-            yield DaskStream.from_source(source, client), getattr(source, "columns", None)
+            stream = (
+                DiskStream(source) if client is None else DaskStream.from_source(source, client)
+            )
+            yield stream, getattr(source, "columns", None)
 
 
 def stream_margin(
@@ -177,21 +165,12 @@ def stream_margin(
     """Maximise the margin over a stream; what `max_margin` calls for data in blocks."""
     solver = options.solver
     memory = SET_SHARE * (options.block_size or BLOCK_BYTES)
-    file, is_soft = None, math.isfinite(options.C)
+    file = None
     if options.checkpoint is not None:
-        identity = {
+        identity = options.question(stream.weights) | {
             "method": f"{solver.name} on blocks",
-            "parameters": parameters_of(solver),
-            "fit_intercept": str(options.fit_intercept),
-            "blocks": str(stream.n_blocks),
+            "class_weight": content_of("class_weight", options.class_weight),
         }
-        if is_soft:
-            identity |= {
-                "C": repr(options.C),
-                "penalty": options.penalty,
-                "weights": content_of("sample_weight", stream.weights),
-                "class_weight": content_of("class_weight", options.class_weight),
-            }
         file = Checkpoint(options.checkpoint, identity)
     with (
         until(limit.moment()),
@@ -205,7 +184,7 @@ def stream_margin(
                 "over the data, without which nothing is known: allow more time"
             ) from None
         if solver.uses_working_sets:
-            rounds = SoftRounds if is_soft else WorkingSetRounds
+            rounds = SoftRounds if problem.is_soft else WorkingSetRounds
             options = replace(options, solver=rounds(solver))
         result = solved(problem, options, limit, callback=callback, reporter=table, checkpoint=file)
     result = replace(result, bytes_read=stream.nbytes, pass_seconds=stream.seconds)
@@ -220,6 +199,5 @@ def open_problem(stream: Stream, options: FitOptions, memory: int) -> BlockProbl
     task = FirstPass(SOFT_SAMPLE if is_soft else n_sample, seed, memory)
     found: FirstPassResult = stream.run_first(task)
     found.require_usable()
-    if is_soft:
-        return SoftBlockProblem.of_stream(stream, found, options, memory)
-    return BlockProblem.of_stream(stream, found, options)
+    kind = SoftBlockProblem if is_soft else BlockProblem
+    return kind.of_stream(stream, found, options)

@@ -7,6 +7,7 @@ themselves are read again in every pass; those of working sets and of a sample a
 import math
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -24,12 +25,7 @@ from momentron.solvers.checkpoint import taken, unusable
 from momentron.solvers.margin_problem import COLD, Evaluation
 from momentron.solvers.problem import Problem
 from momentron.solvers.solver import Start
-from momentron.streams.block_rows import (
-    KNOWN,
-    BlockOperator,
-    Known,
-    NotAtHand,
-)
+from momentron.streams.block_rows import KNOWN, BlockOperator, Known, NotAtHand
 from momentron.streams.blocks import Rows
 from momentron.streams.first_pass import FirstPassResult
 from momentron.streams.scan import Findings
@@ -58,7 +54,8 @@ class BlockProblem(Problem):
         assert isinstance(problem, cls)
         sample = found.sample.chosen()
         assert sample is not None, "every class has rows"
-        problem.sample, problem.C = sample.coded(found.classes), options.C
+        codes = np.searchsorted(found.classes, sample.codes)
+        problem.sample, problem.C = replace(sample, codes=codes), options.C
         problem.sample_room = found.sample.total
         problem.room = max(found.room, 16 * found.classes.size)  # some rows of every class
         return problem
@@ -191,10 +188,9 @@ class BlockProblem(Problem):
         known without another pass.
         """
         try:
-            try:
+            with suppress(NotAtHand):
                 return super().certify(w, q, sharp=sharp)
-            except NotAtHand:
-                return super().certify(w, q)
+            return super().certify(w, q)
         except OutOfTime:
             if self.is_soft:
                 raise
@@ -227,7 +223,7 @@ class BlockProblem(Problem):
         arrays, operator = self.operator.stream.to_arrays(), self.operator
         if operator.at_hand:
             arrays["working"] = self.working.numbers
-        elif operator.sums and not self.is_soft:
+        elif operator.sums:
             arrays["weights"] = np.array([known.vector for known in operator.sums])
             arrays["sums"] = np.array([known.product for known in operator.sums])
         return arrays
@@ -236,7 +232,16 @@ class BlockProblem(Problem):
         """Rows are read again. Sums of them are what the file says: certificates compute theirs."""
         self.operator.stream.from_arrays(arrays)
         if self.operator.at_hand:
-            self.working = self.operator.fetch(self._row_numbers(arrays))
+            numbers = arrays.get("working", np.empty(0))
+            distinct = np.unique(numbers)
+            is_list = numbers.dtype.kind in "iu" and 0 < distinct.size == numbers.size
+            if not (
+                is_list and numbers.ndim == 1 and 0 <= distinct[0] <= distinct[-1] < self.n_rows
+            ):
+                raise unusable(
+                    f"its working set is not a list of different rows, from 0 to {self.n_rows - 1}"
+                )
+            self.working = self.operator.fetch(numbers.astype(np.int64))
             if np.unique(self.working.codes).size != self.classes.size:
                 raise unusable("its working set does not have rows of every class")
         elif "weights" in arrays:
@@ -246,16 +251,6 @@ class BlockProblem(Problem):
             sums = taken("sums", arrays, np.empty((*count, *self.w_shape)))
             for vector, product in zip(weights, sums, strict=True):
                 self.operator.sums.append(Known(vector, read_only(product), math.inf, math.inf))
-
-    def _row_numbers(self, saved: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The numbers of the rows of a saved working set, checked."""
-        numbers = saved.get("working", np.empty(0))
-        is_list = numbers.ndim == 1 and numbers.dtype.kind in "iu" and numbers.size > 0
-        if not is_list or np.unique(numbers).size < numbers.size:
-            raise unusable("the rows of its working set are not different whole numbers")
-        if numbers.min() < 0 or numbers.max() >= self.n_rows:
-            raise unusable(f"it names other rows than 0 to {self.n_rows - 1}")
-        return numbers.astype(np.int64)
 
     def weights_from_array(self, array: np.ndarray) -> np.ndarray:
         """Weights from a file; rows of the working set prove what they do."""
@@ -271,22 +266,19 @@ class BlockCombination:
     """
 
     def __init__(self, problem: BlockProblem) -> None:
+        self.w, self.q = problem.zeros(), problem.no_weights()
         self._problem = problem
-        self._set(problem.zeros(), problem.no_weights())
-
-    def _set(self, w: np.ndarray, q: np.ndarray) -> None:
-        self.w, self.q = w, q
         self._seen: tuple[np.ndarray, np.ndarray] | None = None
 
     def move(self, vertex: np.ndarray, step: float) -> None:
         """w −= step · Zᵀe, e the vertex."""
-        problem = self._problem
-        w = self.w - step * problem.gradient(vertex)
-        self._set(w, problem.mix(self.q, 1.0, vertex, step))
+        self.w = self.w - step * self._problem.gradient(vertex)
+        self.q, self._seen = self._problem.mix(self.q, 1.0, vertex, step), None
 
     def shrink(self, factor: float) -> None:
         """w *= factor."""
-        self._set(factor * self.w, self._problem.mix(self.q, factor, self.q, 0.0))
+        self.w = factor * self.w
+        self.q, self._seen = self._problem.mix(self.q, factor, self.q, 0.0), None
 
     def _evaluate(self) -> tuple[np.ndarray, np.ndarray]:
         """(Zw, the worst rows as weights of all of them): a pass, if w has moved."""
@@ -318,7 +310,3 @@ class BlockCombination:
     def to_arrays(self) -> dict[str, np.ndarray]:
         """What a checkpoint keeps."""
         return {"w": self.w, "q": self.q}
-
-    def from_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Set to what `to_arrays` gave."""
-        self._set(arrays["w"], arrays["q"])

@@ -13,7 +13,7 @@ from momentron.rows import MatrixOperator, Operator, as_operator
 from momentron.rows.operator import nonzero_rows, norm_upper_bounds
 from momentron.streams.blocks import Rows
 from momentron.streams.first_pass import FirstPassResult
-from momentron.streams.scan import Fetch, Findings, Scan, with_last_column
+from momentron.streams.scan import Findings, Scan, with_last_column
 from momentron.streams.stream import Stream
 
 KNOWN = 4  # classifiers, and weights, whose last products are remembered; the best one stays
@@ -154,7 +154,10 @@ class BlockOperator(Operator):
 
     def fetch(self, numbers: np.ndarray) -> Rows:
         """The named rows, in their order: a pass."""
-        rows = Rows.joined(self._run(Fetch(np.sort(numbers), self.classes)))
+        a, n_worst = np.zeros(self.shape[0]), self.classes.size * numbers.size
+        a[numbers] = 1.0
+        task = Scan(self.classes, self.fit_intercept, a=a, n_worst=n_worst, bar=1.0)
+        rows = self._run(task).lists[0].chosen()
         return rows.chosen(rows.places(numbers))
 
     # --- what is remembered --------------------------------------------------------------------

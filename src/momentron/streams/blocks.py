@@ -3,7 +3,7 @@
 And the rows of blocks that are kept.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,6 @@ from momentron.arithmetic.clock import require_time
 from momentron.errors import InputError, short
 from momentron.rows.operator import row_blocks
 from momentron.rows.validation import as_matrix, clean_targets
-
-_KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers"}
 
 
 @dataclass(frozen=True)
@@ -41,53 +39,39 @@ class Block:
     first: int
 
     @property
-    def nbytes(self) -> int:
+    def arrays(self) -> list[np.ndarray]:
+        """What it is made of: the entries of X first, or those that X stores."""
         X = self.X
-        parts = [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
-        return sum(part.nbytes for part in parts) + self.y.nbytes
+        return [X, self.y] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr, self.y]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays)
 
     def checksum(self) -> int:
         """What tells a block from one that was changed by accident: the same in every process.
 
         A pass reads 3 to 5 GB/s, where SHA-256 and BLAKE2b hash less than 2, and XXH3 70.
         """
-        X, y = self.X, self.y
-        y = y.astype(str) if y.dtype.kind == "O" else y
-        arrays = [X, y] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr, y]
         total = 0
-        for array in map(np.ascontiguousarray, arrays):
+        for array in self.arrays:
+            array = np.ascontiguousarray(array.astype(str) if array.dtype.hasobject else array)
             total = xxh3_64_intdigest(f"{array.dtype.str}{array.shape}".encode(), total)
             total = xxh3_64_intdigest(array.data, total)
         return total
 
-    @property
-    def values(self) -> np.ndarray:
-        """The entries of X, or those that it stores."""
-        return self.X if isinstance(self.X, np.ndarray) else self.X.data
-
-    def kept(self, wanted: np.ndarray) -> "Rows | None":
-        """The rows whose numbers are among the wanted ones, which are sorted; or None."""
-        start, stop = np.searchsorted(wanted, [self.first, self.first + self.y.size])
-        if start == stop:
-            return None
-        rows = wanted[start:stop] - self.first
-        return Rows(self.X[rows], self.y[rows], wanted[start:stop])
-
-    def weighted(self, is_kept: np.ndarray, first: int) -> "Block":
-        """The rows of the block that have a weight, numbered from `first` on."""
-        rows = np.flatnonzero(is_kept)
+    def weighted(self, is_kept: np.ndarray) -> "Block":
+        """The rows of the block that have a weight, numbered among all that have."""
+        rows = np.flatnonzero(is_kept[self.first : self.first + self.y.size])
+        first = int(np.count_nonzero(is_kept[: self.first]))
         return Block(self.X[rows], self.y[rows], self.number, first)
 
     def codes(self, classes: np.ndarray) -> np.ndarray:
         """The place of each label in the sorted classes."""
-        if classes.size == 2:
-            places = (self.y == classes[1]).view(np.int8)
-            known = places | (self.y == classes[0])
-        else:
-            places = np.minimum(np.searchsorted(classes, self.y), classes.size - 1)
-            known = classes[places] == self.y
+        places = np.minimum(np.searchsorted(classes, self.y), classes.size - 1)
+        known = classes[places] == self.y
         if not known.all():
-            label = self.y[~known.astype(bool)].tolist()[0]
+            label = self.y[~known].tolist()[0]
             raise InputError(
                 f"block {self.number} has label {short(label)}, which the first pass over the data "
                 "did not contain; a source must give the same blocks in every pass"
@@ -97,16 +81,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows X with their codes, or labels, and their numbers in the stream; all of it read-only."""
+    """Rows X with their codes, or labels, and their numbers in the stream."""
 
     X: Any
     codes: np.ndarray
     numbers: np.ndarray
-
-    def __post_init__(self) -> None:
-        values = self.X if isinstance(self.X, np.ndarray) else self.X.data
-        for array in (values, self.codes, self.numbers):
-            array.flags.writeable = False
 
     @property
     def size(self) -> int:
@@ -133,24 +112,26 @@ class Rows:
         order = np.argsort(self.numbers)
         return order[np.searchsorted(self.numbers, numbers, sorter=order)]
 
-    def without(self, others: "Rows") -> "Rows":
-        """Those that are not among the others."""
-        return self.chosen(np.flatnonzero(~np.isin(self.numbers, others.numbers)))
+    def joined_by(self, lists: "Iterable[Shortlist]") -> "Rows":
+        """These rows, and the others of some lists."""
+        rows = self
+        for found in lists:
+            others = found.chosen()
+            if others is not None:
+                is_new = ~np.isin(others.numbers, rows.numbers)
+                rows = Rows.joined([rows, others.chosen(np.flatnonzero(is_new))])
+        return rows
 
-    def trimmed(self, distances: np.ndarray, room: int) -> "Rows":
-        """The nearest rows, as many as there is room for, some of each class; −∞ stays anyway."""
+    def trimmed(self, distances: np.ndarray, stays: np.ndarray, room: int) -> "Rows":
+        """Those that stay, and the nearest, if there is no room for more; some of each class."""
         if self.size <= room:
             return self
-        kept = np.isneginf(distances)
-        kept[np.argsort(distances, kind="stable")[: max(room, 0)]] = True
+        kept, order = stays.copy(), np.argsort(np.where(stays, -np.inf, distances), kind="stable")
+        kept[order[:room]] = True
         for code in np.unique(self.codes):
             rows = np.flatnonzero(self.codes == code)
             kept[rows[np.argmin(distances[rows])]] = True
         return self.chosen(np.flatnonzero(kept))
-
-    def coded(self, classes: np.ndarray) -> "Rows":
-        """The same with the places of the labels among the classes."""
-        return Rows(self.X, np.searchsorted(classes, self.codes), self.numbers)
 
 
 class Shortlist:
@@ -172,10 +153,6 @@ class Shortlist:
         """Rows that each class may keep."""
         return max(1, self.total // max(2, len(self.bars)))
 
-    def begun(self) -> "Shortlist":
-        """An empty list that wants what this one would still take."""
-        return Shortlist(self.total, self.bars)
-
     def offer(
         self, label: Hashable, ranks: np.ndarray, index: np.ndarray, X: Any, first: int
     ) -> None:
@@ -184,9 +161,6 @@ class Shortlist:
         `first` is the number of the first row of X.
         """
         wanted = np.flatnonzero(ranks >= self.bars.setdefault(label, -np.inf))
-        if wanted.size > self.capacity:
-            order = np.lexsort((index[wanted], -ranks[wanted]))
-            wanted = wanted[order[: self.capacity]]
         if wanted.size:
             index = index[wanted]
             rows = Rows(X[index], np.full(index.size, label), first + index)
@@ -241,23 +215,16 @@ def as_block(X: Any, y: Any, number: int, first: int, width: int | None = None) 
     return Block(X, y, number, first)
 
 
-def kind_of(labels: np.ndarray) -> str:
-    """Whether labels are numbers, booleans or text, which must not be mixed in a stream."""
-    return _KINDS.get(labels.dtype.kind, "text")
-
-
 def tiles(X: Any) -> Iterator[slice]:
-    """Slices of rows small enough to stay in the cache between two products."""
-    return _in_time(row_blocks(X.shape[0], (1 + sp.issparse(X)) * entries_per_row(X)))
+    """Slices of rows small enough to stay in the cache between two products.
+
+    Between two of them the deadline is looked at, and Ctrl-C is heard.
+    """
+    for rows in row_blocks(X.shape[0], (1 + sp.issparse(X)) * entries_per_row(X)):
+        require_time()
+        yield rows
 
 
 def entries_per_row(X: Any) -> int:
     """Features, or the entries that a sparse row stores on average."""
     return max(-(-X.nnz // X.shape[0]), 1) if sp.issparse(X) else int(X.shape[1])
-
-
-def _in_time(parts: list[slice]) -> Iterator[slice]:
-    """The slices; between two of them the deadline is looked at, and Ctrl-C is heard."""
-    for rows in parts:
-        require_time()
-        yield rows

@@ -6,10 +6,9 @@ and as large as a finding back, once per worker; partitions stay where they are.
 """
 
 import copy
-import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from threading import Event
 from typing import Any
 
@@ -17,10 +16,10 @@ import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime, Work, require_time, time_left, until
 from momentron.errors import InputError
-from momentron.streams.blocks import Block, as_block
-from momentron.streams.partitions import aligned_arrays, frame_parts, places_of
+from momentron.streams.blocks import as_block
+from momentron.streams.partitions import array_parts, frame_parts, places_of
 from momentron.streams.source import Source
-from momentron.streams.stream import PassTask, Stream, count_blocks
+from momentron.streams.stream import Pass, Stream, count_blocks
 
 FAN_IN = 4
 PATIENCE = 20.0  # seconds without any worker, or scheduler, after which the fit gives up
@@ -29,7 +28,6 @@ LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 
 Seen = dict[int, tuple[int, int]]  # the checksum and the bytes of each block
 Finding = tuple[Any, Seen]  # what a task found, None without rows, and in which blocks
-Groups = list[tuple[str | None, list[int]]]  # partitions to be folded, and the worker for it
 
 
 class ClusterError(ConnectionError):
@@ -45,72 +43,58 @@ class DaskStream(Stream):
 
     Parameters
     ----------
-    parts : sequence of (X, y)
-        Delayed values, one pair per partition; or y None, and X is a pair itself.
+    parts : sequence
+        Delayed pairs (X, y), or pairs of delayed values, one per partition.
+    keys : sequence
+        The keys of what is persisted of the partitions: they tell where these are.
     sizes : sequence of int, optional
         Rows of the partitions, where they are known.
     client : distributed.Client, optional
-    keys : sequence, optional
-        What tells where the partitions are, if not the keys of X themselves.
     weights : ndarray, optional
         As in `Stream`.
     """
 
     def __init__(
         self,
-        parts: Sequence[tuple[Any, Any]],
+        parts: Sequence[Any],
+        keys: Sequence[Any],
         sizes: Sequence[int] | None = None,
         client: Any = None,
-        keys: Sequence[Any] | None = None,
         weights: np.ndarray | None = None,
     ) -> None:
-        require_dask()
-        self.parts = list(parts)
-        super().__init__(len(self.parts), weights)
-        self._keys = [X.key for X, _ in self.parts] if keys is None else list(keys)
+        super().__init__(len(parts), weights)
+        self._keys = keys
         self.client = client if client is not None else current_client()
         self._is_direct = self.client is not None and self._reaches_workers()
         if sizes is None:  # counted where the partitions are
-            sizes = self._compute_all([_delayed(_size)(*part) for part in self.parts])
-        ends = np.cumsum(sizes)
-        self._masks: list[np.ndarray | None] = [None] * self.n_blocks
-        self.require_weights(int(ends[-1]))
-        if self.is_kept is not None:
-            masks = np.split(self.is_kept, ends[:-1])
-            ends = np.cumsum([np.count_nonzero(mask) for mask in masks])
-            self._masks = list(masks)
-        self.firsts = [0, *ends[:-1].tolist()]
-        self._sizes = [int(size) for size in sizes]
+            sizes = self._compute_all([_delayed(_size)(part) for part in parts])
+        ends = np.cumsum(sizes).tolist()
+        self.require_weights(ends[-1])
+        firsts = [0, *ends[:-1]]
+        self._parts = list(zip(range(self.n_blocks), sizes, firsts, parts, strict=True))
 
     @classmethod
     def from_collections(cls, X: Any, y: Any, weights: np.ndarray | None = None) -> "DaskStream":
         """From a Dask array or data frame, and labels: a collection, an array, or a column."""
-        require_dask()
-        if hasattr(X, "to_dask_array"):
-            parts = frame_parts(X, y)
-            return cls(parts, keys=places_of(X, len(parts)), weights=weights)
-        X, y = aligned_arrays(X, y)
-        sizes = None if any(math.isnan(size) for size in X.chunks[0]) else X.chunks[0]
-        parts = list(zip(X.to_delayed().ravel(), y.to_delayed().ravel(), strict=True))
-        return cls(parts, sizes, keys=places_of(X, len(parts)), weights=weights)
+        is_frame = hasattr(X, "to_dask_array")
+        parts, sizes = frame_parts(X, y) if is_frame else array_parts(X, y)
+        return cls(parts, places_of(X, parts), sizes, weights=weights)
 
     @classmethod
     def from_source(cls, source: Source, client: Any) -> "DaskStream":
         """The blocks of a source, each read by a worker once and kept there."""
-        require_dask()
         import dask
 
         shared = dask.delayed(source, traverse=False)  # in the graph, from where no death takes it
-        pairs = [dask.delayed(_read)(shared, i) for i in range(count_blocks(source))]
         # X and y in one value: two more tasks to part them might run on another worker
-        return cls([(pair, None) for pair in dask.persist(*pairs, scheduler=client)], client=client)
+        pairs = [shared.block(i) for i in range(count_blocks(source))]
+        pairs = list(dask.persist(*pairs, scheduler=client))
+        return cls(pairs, [pair.key for pair in pairs], client=client)
 
     # --- one pass ------------------------------------------------------------------------------
 
-    def _fold(self, task: PassTask) -> Any:
-        alone: Groups = [(None, [i]) for i in range(self.n_blocks)]
-        groups = alone if self.client is None else self._places()
-        ((found, seen),) = self._compute_all([self._tree(task, groups)])
+    def _fold(self, work: Pass) -> Any:
+        ((found, seen),) = self._compute_all([self._tree(work)])
         require_time()
         if found is None:
             raise InputError("every partition is empty; give at least one row")
@@ -120,50 +104,44 @@ class DaskStream(Stream):
             self.report(1.0, nbytes)
         return found
 
-    def _places(self) -> Groups:
-        """Partitions grouped by the worker that holds them, one group per thread."""
+    def _places(self) -> dict[str | None, list[np.ndarray]]:
+        """Partitions by the worker that holds them, a group for each of its threads."""
+        if self.client is None:
+            return {None: np.split(np.arange(self.n_blocks), self.n_blocks)}
         threads = self.client.nthreads()
-        holders = self._holders()
         by_worker: dict[str, list[int]] = {worker: [] for worker in threads}
-        for number in range(self.n_blocks):
-            held = [worker for worker in holders.get(number, ()) if worker in by_worker]
+        for number, holders in self._holders().items():
+            held = [worker for worker in holders if worker in by_worker]
             # one that is not computed yet may be computed anywhere
             choice = min(held or by_worker, key=lambda worker: len(by_worker[worker]))
             by_worker[choice].append(number)
-        return [
-            (worker, part.tolist())
-            for worker, numbers in by_worker.items()
-            for part in np.array_split(numbers, threads[worker])
-            if part.size
-        ]
+        return {w: np.array_split(numbers, threads[w]) for w, numbers in by_worker.items()}
 
     def _holders(self) -> dict[int, Sequence[str]]:
         """The workers that hold the rows of each partition, where it is computed already."""
         known = self.client.sync(self.client.scheduler.who_has, keys=self._keys)
         return {i: known.get(key) or () for i, key in enumerate(self._keys)}
 
-    def _tree(self, task: Any, groups: Groups) -> Any:
+    def _tree(self, work: Pass) -> Any:
         """The graph of a pass: a fold for each group, merged on their worker, then in a tree.
 
         The task is a part of it, from where no worker that dies can take it.
         """
         import dask
 
-        task = dask.delayed(task, pure=False, traverse=False)
-        local: dict[str | None, list[Any]] = {}
-        for place, group in groups:
-            arguments = [
-                (i, self._sizes[i], self.firsts[i], *self.parts[i], self._masks[i]) for i in group
-            ]
+        work = dask.delayed(work, pure=False, traverse=False)
+        level: list[Any] = []
+        for place, groups in self._places().items():
             with _placed(place):
-                local.setdefault(place, []).append(_delayed(fold)(task, arguments))
-        level = local.pop(None, [])
-        for place, findings in local.items():
-            with _placed(place):
-                level.append(_delayed(merged)(task, findings))
+                folds = [
+                    _delayed(fold)(work, [self._parts[i] for i in group])
+                    for group in groups
+                    if group.size
+                ]
+                level += [_delayed(merged)(work, folds)] if place and folds else folds
         while len(level) > 1:
             parts = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
-            level = [_delayed(merged)(task, part) for part in parts]
+            level = [_delayed(merged)(work, part) for part in parts]
         return level[0]
 
     # --- computing -----------------------------------------------------------------------------
@@ -204,26 +182,19 @@ class DaskStream(Stream):
             self._require_workers()
 
     def _require_workers(self) -> None:
-        """Wait a little for a worker, and give up if none comes."""
+        """Wait a little for a worker, and give up if none comes, or the scheduler is silent."""
         begin = time.perf_counter()
-        while not self._has_workers():
-            if time.perf_counter() - begin > PATIENCE:
-                raise ClusterError(
-                    f"no worker of {self.client!r} has answered for {PATIENCE:.0f} s, and the fit "
-                    "stopped; start workers and fit again, from a checkpoint if there is one"
-                )
+        while time.perf_counter() - begin < PATIENCE:
+            with suppress(OSError, TimeoutError):
+                ask = self.client.scheduler.ncores
+                if self.client.sync(ask, callback_timeout=_at_most(5.0)):
+                    return
             require_time()
             time.sleep(_at_most(0.5))
-
-    def _has_workers(self) -> bool:
-        """Whether the scheduler answers, and knows of a worker."""
-        if self.client.status != "running":
-            return False
-        try:
-            ask = self.client.scheduler.ncores
-            return bool(self.client.sync(ask, callback_timeout=_at_most(5.0)))
-        except (OSError, TimeoutError):
-            return False
+        raise ClusterError(
+            f"no worker of {self.client!r} has answered for {PATIENCE:.0f} s, and the fit "
+            "stopped; start workers and fit again, from a checkpoint if there is one"
+        )
 
     def _reaches_workers(self) -> bool:
         """Whether workers can be reached from here, not by way of the scheduler alone."""
@@ -261,47 +232,34 @@ def _at_most(seconds: float) -> float:
     return max(0.01, min(seconds, time_left()))
 
 
-def fold(task: PassTask, arguments: Sequence[tuple[int, int, int, Any, Any, Any]]) -> Finding:
-    """What a task finds in some partitions, which must have as many rows as was declared."""
+def fold(work: Pass, parts: Sequence[tuple[int, int, int, Any]]) -> Finding:
+    """What a pass finds in some partitions, which must have as many rows as was declared."""
     found, seen = None, {}
-    for number, size, first, X, y, is_kept in arguments:
-        if _size(X, y) != size:
+    for number, size, first, part in parts:
+        if _size(part) != size:
             raise InputError(
-                f"partition {number} has {_size(X, y)} rows, but {size} were declared; call "
+                f"partition {number} has {_size(part)} rows, but {size} were declared; call "
                 "X.compute_chunk_sizes(), or declare the right chunks"
             )
-        if size == 0 or not (is_kept is None or is_kept.any()):
-            continue
-        block = _block(X, y, number, first)
-        seen[number] = block.checksum(), block.nbytes
-        block = block if is_kept is None else block.weighted(is_kept, first)
-        part = task(block, found)
-        found = part if found is None else task.merge(found, part)
+        if size > 0:
+            block = as_block(part[0], np.asarray(part[1]), number, first)
+            seen[number] = block.checksum(), block.nbytes
+            found = work.add(found, block)
     return found, seen
 
 
-def merged(task: PassTask, findings: Sequence[Finding]) -> Finding:
+def merged(work: Pass, findings: Sequence[Finding]) -> Finding:
     """Several findings as one. Those given are left as they are: others may still need them."""
     present = [found for found, _ in findings if found is not None]
     seen = {number: part[number] for _, part in findings for number in part}
     total = copy.deepcopy(present[0]) if len(present) > 1 else next(iter(present), None)
     for found in present[1:]:
-        total = task.merge(total, found)
+        total = work.task.merge(total, found)
     return total, seen
 
 
-def _block(X: Any, y: Any, number: int = 0, first: int = 0) -> Block:
-    if y is None:
-        X, y = X
-    return as_block(X, np.asarray(y), number, first)
-
-
-def _size(X: Any, y: Any) -> int:
-    return int((X if y is not None else X[0]).shape[0])
-
-
-def _read(source: Source, i: int) -> tuple[Any, Any]:
-    return source.block(i)
+def _size(part: tuple[Any, Any]) -> int:
+    return int(part[0].shape[0])
 
 
 def _delayed(function: Any) -> Any:
@@ -322,21 +280,9 @@ def current_client() -> Any:
         return None
 
 
-def require_dask() -> None:
-    """Say which extra is missing."""
-    try:
-        import dask.array
-        import dask.delayed  # noqa: F401
-    except ImportError:
-        raise ImportError(
-            "Dask collections need dask: install it with pip install 'momentron[dask]'"
-        ) from None
-
-
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
     """A client of the scheduler at an address."""
-    require_dask()
     try:
         from distributed import Client
     except ImportError:

@@ -11,7 +11,7 @@ from momentron.arithmetic.rounding import SINGLE_ROUNDOFF, gamma
 from momentron.errors import InputError
 from momentron.rows.operator import norm_upper_bounds, squared_row_norms
 from momentron.rows.validation import clean_matrix, sorted_labels
-from momentron.streams.blocks import Block, Shortlist, entries_per_row, kind_of, tiles
+from momentron.streams.blocks import Block, Shortlist, entries_per_row, tiles
 from momentron.streams.source import BLOCK_BYTES
 
 MOST_CLASSES = 10_000
@@ -36,7 +36,9 @@ class FirstPassResult:
     stored : int
         The most entries that a row holds.
     room : int
-        How many rows a working set may have.
+        How many rows a working set may have,
+    memory : int
+        in this many bytes.
     total : ndarray of shape (width,), or 0
         The sum of the rows, each block's in the precision of X.
     summaries : list of (int, ndarray, ndarray, ndarray)
@@ -49,6 +51,7 @@ class FirstPassResult:
     kind: str
     sample: Shortlist
     room: int
+    memory: int
     counts: dict[Any, int] = field(default_factory=dict)
     longest: float = 0.0
     stored: int = 0
@@ -114,17 +117,15 @@ class FirstPass:
     def __call__(self, block: Block, so_far: FirstPassResult | None = None) -> FirstPassResult:
         X = block.X
         room = max(LEAST_ROWS, self.memory // (8 * entries_per_row(X)))
-        sample = Shortlist(0) if so_far is None else so_far.sample.begun()
-        sample.total = min(self.n_sample, room // NEW_SHARE)
-        kind = kind_of(block.y)
-        found = FirstPassResult(X.shape[1], sp.issparse(X), kind, sample, room)
+        total = min(self.n_sample, room // NEW_SHARE)
+        sample = Shortlist(total, None if so_far is None else so_far.sample.bars)
+        kind = "numbers" if block.y.dtype.kind in "biuf" else "text"
+        found = FirstPassResult(X.shape[1], sp.issparse(X), kind, sample, room, self.memory)
         labels, codes = sorted_labels(block.y)
         found.summaries = [(block.first, labels, codes, self._measured(block, found))]
         keys = row_keys(block.first, block.y.size, self.seed)
         for code, label in enumerate(labels.tolist()):
             index = np.flatnonzero(codes == code)
-            if index.size == 0:
-                continue
             found.counts[label] = index.size
             sample.offer(label, keys[index], index, X, block.first)
         return found
@@ -135,7 +136,12 @@ class FirstPass:
         X = block.X
         squares = np.concatenate([_squares(X[rows]) for rows in tiles(X)])
         if not np.isfinite(squares.sum()):
-            _refuse(block)
+            try:
+                clean_matrix(X)  # names the first entry that is not finite
+            except InputError as error:
+                where = f"block {block.number} (rows from {block.first} on)"
+                raise InputError(f"{where}: {error}") from None
+            raise InputError(f"block {block.number} has entries whose squares overflow: rescale X")
         with np.errstate(over="ignore"):
             found.total = np.asarray(X.T @ np.ones(X.shape[0], X.dtype), np.float64)
         found.stored = int(np.diff(X.indptr).max(initial=0)) if found.is_sparse else X.shape[1]
@@ -147,13 +153,11 @@ class FirstPass:
     @staticmethod
     def merge(a: FirstPassResult, b: FirstPassResult) -> FirstPassResult:
         """Both, in a."""
-        if (a.is_sparse, a.kind) != (b.is_sparse, b.kind):
+        if (a.width, a.is_sparse, a.kind) != (b.width, b.is_sparse, b.kind):
             raise InputError(
-                "blocks differ: some are sparse and some dense, or their labels are numbers in one "
-                "and text in another; every block must have the same kind"
+                f"blocks differ: they have {a.width} and {b.width} features, labels that are "
+                f"{a.kind} and {b.kind}, or some are sparse and some dense; they must agree"
             )
-        if a.width != b.width:
-            raise InputError(f"blocks have {a.width} and {b.width} features; they must agree")
         for label, count in b.counts.items():
             a.counts[label] = a.counts.get(label, 0) + count
         if len(a.counts) > MOST_CLASSES:
@@ -174,15 +178,6 @@ def _squares(X: Any) -> np.ndarray:
             grown = 1.0 + gamma(X.shape[1] + 4, SINGLE_ROUNDOFF)
             return squares * grown + X.shape[1] * 2.0**-125  # and squares that have vanished
     return squared_row_norms(X)
-
-
-def _refuse(block: Block) -> None:
-    """Name the first entry that is not finite, or whose square is not."""
-    try:
-        clean_matrix(block.X)
-    except InputError as error:
-        raise InputError(f"block {block.number} (rows from {block.first} on): {error}") from None
-    raise InputError(f"block {block.number} has entries whose squares overflow: rescale X")
 
 
 def row_keys(first: int, size: int, seed: int) -> np.ndarray:

@@ -5,15 +5,18 @@ Dask itself is imported only where a collection is there already.
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from momentron.errors import InputError, short
 
+Parts = list[tuple[Any, Any]]
 
-def frame_parts(X: Any, y: Any) -> list[tuple[Any, Any]]:
-    """Partitions of a data frame, each with the partition of its labels."""
+
+def frame_parts(X: Any, y: Any) -> tuple[Parts, None]:
+    """Partitions of a data frame, each with its labels; their sizes are unknown."""
     if isinstance(y, str):
         if y not in X.columns:
             raise InputError(f"X has no column {short(y)}; its columns are {list(X.columns)}")
@@ -28,11 +31,11 @@ def frame_parts(X: Any, y: Any) -> list[tuple[Any, Any]]:
         raise InputError(
             f"X has {len(rows)} partitions but y has {len(labels)}; they must agree, row by row"
         )
-    return list(zip(rows, labels, strict=True))
+    return list(zip(rows, labels, strict=True)), None
 
 
-def aligned_arrays(X: Any, y: Any) -> tuple[Any, Any]:
-    """X in blocks of whole rows, and y cut at the same places."""
+def array_parts(X: Any, y: Any) -> tuple[Parts, tuple[int, ...] | None]:
+    """Blocks of whole rows of X, each with its labels; and their sizes, if they are known."""
     import dask.array as da
 
     if X.ndim != 2:
@@ -57,22 +60,23 @@ def aligned_arrays(X: Any, y: Any) -> tuple[Any, Any]:
         raise InputError(
             f"X has {X.numblocks[0]} blocks of rows but y has {y.numblocks[0]}; they must agree"
         )
-    return X, y
+    parts = list(zip(X.to_delayed().ravel(), y.to_delayed().ravel(), strict=True))
+    return parts, X.chunks[0] if is_known else None
 
 
-def places_of(X: Any, n_parts: int) -> list[Any] | None:
-    """The keys of what is persisted of X, one key per partition; None where there are none.
+def places_of(X: Any, parts: Parts) -> list[Any]:
+    """The keys of what is persisted of X, one per partition; or those of the partitions themselves.
 
     Work on a partition goes to the worker that holds the value behind this key.
     """
-    try:
+    keys: list[Any] = []
+    with suppress(ImportError):
         from distributed.client import futures_of
-    except ImportError:
-        return None
-    keys = [future.key for future in futures_of(X)]
-    if len(keys) != n_parts or not all(isinstance(key, tuple) for key in keys):
-        return None
-    return sorted(keys, key=lambda key: key[1:])
+
+        keys = [future.key for future in futures_of(X)]
+    if len(keys) == len(parts) and all(isinstance(key, tuple) for key in keys):
+        return sorted(keys, key=lambda key: key[1:])
+    return [rows.key for rows, _ in parts]
 
 
 def lazily(function: Callable[[Any], Any], X: Any, n_outputs: int | None, dtype: Any) -> Any:

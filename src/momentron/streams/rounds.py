@@ -1,14 +1,12 @@
 """Working sets on blocks: solve the rows that matter in memory, scan all the others, repeat."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from momentron.arithmetic.clock import TimeLimit, require_time, time_left
-from momentron.solvers.checkpoint import unusable
 from momentron.solvers.loop import Budget, Run, solve
 from momentron.solvers.problem import Problem
 from momentron.solvers.solver import (
@@ -21,52 +19,33 @@ from momentron.solvers.solver import (
     State,
 )
 from momentron.status import Status
-from momentron.streams.blocks import Rows
+from momentron.streams.block_problem import BlockProblem
 from momentron.streams.first_pass import NEW_SHARE
 
-if TYPE_CHECKING:
-    from momentron.streams.block_problem import BlockProblem
-
 ROUGH = 1e-3  # the first gaps asked of a working set: it will change anyway
+AHEAD = 0.02  # the gap asked of a working set, as a share of the last
 
 
 @dataclass
 class RoundState(State):
-    """What the last round found; the working set itself belongs to the problem."""
+    """What the rounds have found; the working set itself belongs to the problem."""
 
-    room: int  # rows that it may have; those with weight are kept even if they are more
     tol: float
-    kept: np.ndarray  # 1 for the rows that have weight in the best bound so far, else 0
-    upper: float = math.inf  # that bound, in units of R
-    asked: float = ROUGH  # the gap asked of the working set
+    room: int  # rows that a working set may have
+    stays: np.ndarray  # which rows never leave it, since they have weight
+    gap: float = math.inf  # of the last round
+    upper: float = math.inf  # the best bound so far, in units of R
     proposal: Candidates | None = None
     ending: Status | None = None  # why there is no further round
 
-    def renewed(self, working: Rows, margins: np.ndarray, worst: Rows | None, gap: float) -> Rows:
-        """The working set, joined by rows that the classifier serves worse than its own.
-
-        `margins` are those of the working set, −∞ for rows with weight.
-        """
-        finest = self.tol / 4.0
-        worst = None if worst is None else worst.without(working)
-        if worst is None or worst.size == 0:
-            if self.asked <= finest:
-                self.ending = Status.STALLED  # rounding is all that is left of the gap
-            self.asked = finest
-            return working
-        self.asked = max(finest, min(ROUGH, 0.05 * gap))
-        return Rows.joined([working.trimmed(margins, self.room - worst.size), worst])
-
-    # --- for checkpoints -----------------------------------------------------------------------
+    @property
+    def asked(self) -> float:
+        """The gap to be asked of the working set."""
+        return max(self.tol / 4.0, min(ROUGH, AHEAD * self.gap))
 
     def to_arrays(self) -> dict[str, Any]:
-        return {"t": self.t, "asked": self.asked, "upper": self.upper, "kept": self.kept}
-
-    def from_arrays(self, arrays: Mapping[str, Any]) -> None:
-        self.t, self.asked = arrays["t"], arrays["asked"]
-        self.upper, self.kept = arrays["upper"], arrays["kept"]
-        if not 0.0 <= self.asked < 1.0:
-            raise unusable(f"its inner tolerance is {self.asked}")
+        """What a checkpoint keeps."""
+        return {"t": self.t, "gap": self.gap, "upper": self.upper, "stays": self.stays}
 
 
 class Rounds(Solver):
@@ -92,6 +71,11 @@ class Rounds(Solver):
             raise KeyboardInterrupt
         return outcome
 
+    def candidates(self, problem: BlockProblem, state: RoundState) -> Candidates:
+        assert state.proposal is not None
+        state.proposal.ending = Status.TIME_BUDGET if time_left() <= 0.0 else state.ending
+        return state.proposal
+
 
 class WorkingSetRounds(Rounds):
     """Hard margins by working sets that are checked against the whole stream.
@@ -103,14 +87,14 @@ class WorkingSetRounds(Rounds):
     usual. Rows among which nothing separates prove it for all of them.
     """
 
-    def init(self, problem: "BlockProblem", options: RunOptions = DEFAULTS) -> RoundState:
+    def init(self, problem: BlockProblem, options: RunOptions = DEFAULTS) -> RoundState:
         problem.working = problem.sample
-        return RoundState(problem.room, options.tol, np.zeros(problem.n_rows, np.int8))
+        return RoundState(options.tol, problem.room, np.zeros(problem.n_rows, bool))
 
     def vanishing(self, tol: float) -> float:
         return self.method.vanishing(tol)
 
-    def step(self, problem: "BlockProblem", state: RoundState) -> None:
+    def step(self, problem: BlockProblem, state: RoundState) -> None:
         rows = problem.working
         outcome = self.solved(problem.of_rows(rows), state.asked)
         q = problem.spread(outcome.q, rows, outcome.problem)
@@ -123,9 +107,9 @@ class WorkingSetRounds(Rounds):
         state.t += 1
 
     @staticmethod
-    def _look(problem: "BlockProblem", state: RoundState, outcome: Run, found: Candidates) -> None:
+    def _look(problem: BlockProblem, state: RoundState, outcome: Run, found: Candidates) -> None:
         """Evaluate the classifier of the working set in one pass, and renew the set."""
-        labels, working, upper = problem.labels, problem.working, found.upper
+        labels, before, upper = problem.labels, problem.working, found.upper
         best = outcome.w if outcome.certificate.margin > 0.0 else outcome.last_w
         coef, b, _ = outcome.problem.classifier(best.astype(np.float64))
         w = problem.from_coef(coef)
@@ -133,17 +117,17 @@ class WorkingSetRounds(Rounds):
         bar = -upper * problem.radius
         scores, seen = problem.scan(w, b=b, n_worst=state.room // NEW_SHARE, bar=bar)
         found.primals = [Primal(w, scores / problem.radius)]
-        weighs = np.zeros(problem.n_rows, np.int8)
-        weighs[labels.examples(np.flatnonzero(found.q))] = 1
-        is_kept = (weighs | state.kept)[working.numbers] > 0
+        weighs = np.zeros(problem.n_rows, bool)
+        weighs[labels.examples(np.flatnonzero(found.q))] = True
+        working = before.joined_by(seen.lists)
+        served = labels.some(working.numbers).scores(np.asarray(working.X @ w) + b)
+        margins = -served.reshape(working.size, -1).max(axis=1)
+        stays = (weighs | state.stays)[working.numbers]
+        problem.working = working.trimmed(margins, stays, state.room)
         if upper <= state.upper:
-            state.kept, state.upper = weighs, upper
-        served = -outcome.problem.labels.scores(np.asarray(working.X @ w) + b)
-        margins = np.where(is_kept, -np.inf, served.reshape(working.size, -1).min(axis=1))
-        gap = 1.0 - problem.margin(w, found.primals[0].scores) / max(upper, 1e-300)
-        problem.working = state.renewed(working, margins, seen.lists[0].chosen(), gap)
-
-    def candidates(self, problem: "BlockProblem", state: RoundState) -> Candidates:
-        assert state.proposal is not None
-        state.proposal.ending = Status.TIME_BUDGET if time_left() <= 0.0 else state.ending
-        return state.proposal
+            state.stays, state.upper = weighs, upper
+        if working.size == before.size:  # what is left of the gap is that of the working set,
+            is_finest = state.asked <= state.tol / 4.0  # or rounding
+            state.gap, state.ending = 0.0, Status.STALLED if is_finest else None
+        else:
+            state.gap = 1.0 - problem.margin(w, found.primals[0].scores) / max(upper, 1e-300)

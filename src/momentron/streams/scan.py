@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from momentron.dual.labels import Labels, as_labels
-from momentron.rows.operator import nonzero_rows
+from momentron.rows.operator import nonzero_rows, row_blocks
 from momentron.streams.blocks import Block, Shortlist, tiles
 
 
@@ -68,23 +69,36 @@ class Scan:
     is_softmax: bool = False  # or with exponentials of scores; intercepts of two classes at most
     b: Any = 0.0  # the intercepts that rank rows
     n_worst: int = 0  # rows to bring back, as many of each class,
-    bar: float = -np.inf  # whose score is at least this
+    bar: float = -np.inf  # whose score is at least this; without w their weight is the score
 
     def lists(self) -> tuple[Shortlist, ...]:
         """Empty lists for the rows that are wanted."""
         return (Shortlist(self.n_worst, dict.fromkeys(range(self.classes.size), self.bar)),)
 
     def __call__(self, block: Block, so_far: Findings | None = None) -> Findings:
-        lists = self.lists() if so_far is None else tuple(part.begun() for part in so_far.lists)
+        lists = self.lists()
+        if so_far is not None:  # rows that would not stay are not even copied
+            lists = tuple(Shortlist(part.total, part.bars) for part in so_far.lists)
         found, codes = Findings(lists), block.codes(self.classes)
         for rows in tiles(block.X):
             X = block.X[rows].astype(np.float64, copy=False)
             found.add(self._of_tile(X, codes[rows], block.first + rows.start))
-        if lists[0].total and self.w is not None:
-            labels = as_labels(self.classes.size, self.fit_intercept, codes)
-            products = with_last_column(found.all_products())
-            self.rank(block, labels, labels.scores(products + self.b), found)
+        if lists[0].total:
+            scores = self._scores_of(block, codes, found)
+            for code in range(self.classes.size):
+                index = np.flatnonzero(codes == code)
+                if index.size:
+                    self.offer(block, code, index, scores[index], found)
         return found
+
+    def _scores_of(self, block: Block, codes: np.ndarray, found: Findings) -> np.ndarray:
+        """The scores by which rows are ranked: of many classes the largest of each row."""
+        if self.w is None:
+            assert self.a is not None
+            return self.a[block.first : block.first + codes.size]
+        labels = as_labels(self.classes.size, self.fit_intercept, codes)
+        scores = labels.scores(with_last_column(found.all_products()) + self.b)
+        return scores.reshape(codes.size, -1).max(axis=1) if labels.is_paired else scores
 
     def _of_tile(self, X: Any, codes: np.ndarray, first: int) -> Findings:
         part = Findings(())
@@ -111,15 +125,11 @@ class Scan:
         a = a[:, :-1] if labels.is_paired else a[:, None] * np.column_stack(groups)
         part.sums, part.depth = X.T @ a, scores.size + 2
 
-    def rank(self, block: Block, labels: Labels, scores: np.ndarray, found: Findings) -> None:
-        """Offer rows to the list of those that w serves worst."""
-        worst = scores
-        if labels.is_paired:
-            worst = scores.reshape(block.y.size, -1).max(axis=1)
-        for code in range(self.classes.size):
-            index = np.flatnonzero(labels.codes == code)
-            if index.size:
-                found.lists[0].offer(code, worst[index], index, block.X, block.first)
+    def offer(
+        self, block: Block, code: int, index: np.ndarray, scores: np.ndarray, found: Findings
+    ) -> None:
+        """Offer the rows of a class to the list of those that w serves worst."""
+        found.lists[0].offer(code, scores, index, block.X, block.first)
 
     @staticmethod
     def merge(a: Findings, b: Findings) -> Findings:
@@ -137,16 +147,49 @@ def with_last_column(products: np.ndarray) -> np.ndarray:
     return np.column_stack([products, np.zeros(products.shape[0])])
 
 
-class Fetch:
-    """The task of reading some rows again, whose sorted numbers are given."""
+@dataclass
+class SoftScan(Scan):
+    """The task of a pass: everything that a round of a soft margin needs of the rows.
 
-    def __init__(self, numbers: np.ndarray, classes: np.ndarray) -> None:
-        self.numbers, self.classes = numbers, classes
+    Its lists have the rows nearest to the margin, and those that crossed it, `n_worst` each; its
+    moments sums that stand for the rows below the margin.
+    """
 
-    def __call__(self, block: Block, so_far: Any = None) -> list[Any]:
-        rows = block.kept(self.numbers)
-        return [] if rows is None else [rows.coded(self.classes)]
+    costs: np.ndarray | None = None  # C of all the rows
+    order: int = 0  # of the sums over the rows below the margin: 1, 2, or 0 for none
+    n_groups: int = 1  # sums of order 1 for each class, of every n_groups-th row each
+    centre: Any = 0.0  # from which rows are seen in sums of order 2
+    is_below: np.ndarray | None = None  # which rows were below the margin before
 
-    @staticmethod
-    def merge(a: list[Any], b: list[Any]) -> list[Any]:
-        return a + b
+    def lists(self) -> tuple[Shortlist, ...]:
+        return Shortlist(self.n_worst), Shortlist(self.n_worst, {0: 0.0, 1: 0.0})
+
+    def offer(
+        self, block: Block, code: int, index: np.ndarray, scores: np.ndarray, found: Findings
+    ) -> None:
+        """Offer the rows of a class to the lists, and sum those below the margin."""
+        slack, (near, crossed) = 1.0 + scores, found.lists
+        ranks = -np.abs(slack) if self.order else slack
+        near.offer(code, ranks, index, block.X, block.first)
+        if self.is_below is not None:
+            ranks = np.where(self.is_below[block.first + index], -slack, slack)
+            crossed.offer(code, ranks, index, block.X, block.first)
+        below = index[slack > 0.0] if self.order else index[:0]
+        for part in row_blocks(below.size, block.X.shape[1]):
+            X = block.X[below[part]].astype(np.float64, copy=False)
+            found.moments[code] += self.moment(X, block.first + below[part])
+
+    def moment(self, X: Any, numbers: np.ndarray) -> np.ndarray:
+        """Σ C x over each group of some rows; or Σ C (x, 1)(x, 1)ᵀ over all, x less the centre."""
+        assert self.costs is not None
+        costs = self.costs[numbers]
+        if self.order == 1:
+            places = numbers % self.n_groups, np.arange(numbers.size)
+            total = sp.csr_array((costs, places), (self.n_groups, numbers.size)) @ X
+            return np.asarray(total.toarray() if sp.issparse(total) else total)
+        roots = np.sqrt(costs)[:, None]
+        if sp.issparse(X):
+            B = sp.hstack([X.multiply(roots), sp.csr_array(roots)], format="csr")
+            return np.asarray((B.T @ B).toarray())
+        B = roots * np.hstack([X - self.centre, np.ones_like(roots)])
+        return B.T @ B

@@ -14,14 +14,13 @@ bounds the objective from below, as its weights are weights of all the rows.
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
-from momentron.arithmetic.clock import time_left
 from momentron.errors import InputError
 from momentron.fitting.fits import make_result
 from momentron.fitting.options import FitOptions
@@ -36,18 +35,15 @@ from momentron.solvers.solver import (
     Primal,
     RunOptions,
     Start,
-    State,
 )
 from momentron.status import Status
 from momentron.streams.block_problem import BlockProblem
 from momentron.streams.blocks import Rows
 from momentron.streams.first_pass import FirstPassResult
-from momentron.streams.rounds import ROUGH, Rounds
-from momentron.streams.scan import Findings
-from momentron.streams.soft_scan import SoftScan
+from momentron.streams.rounds import Rounds, RoundState
+from momentron.streams.scan import Findings, SoftScan
 from momentron.streams.stream import Stream
 
-AHEAD = 0.02  # the gap asked of a working set, as a share of the last
 CLOSE = 0.03  # the gap from which a working set is solved from the last classifier on
 NEAR_SHARE = 4  # one in this many rows that the memory has room for is new in a pass
 ENOUGH, ENOUGH_PER_FEATURE = 20_000, 100  # rows of a working set that sums stand by
@@ -72,11 +68,8 @@ class SoftBlockProblem(BlockProblem):
     scan_options: dict[str, Any]  # what `SoftScan` is asked for in every round
 
     @classmethod
-    def of_stream(
-        cls, stream: Stream, found: FirstPassResult, options: FitOptions, memory: int = 0
-    ) -> Self:
-        """The problem that a first pass has found, with summaries of all the rows."""
-        n_classes, C, width = found.classes.size, options.C, found.width
+    def of_stream(cls, stream: Stream, found: FirstPassResult, options: FitOptions) -> Self:
+        n_classes, C, width, memory = found.classes.size, options.C, found.width, found.memory
         if n_classes > 2:
             raise InputError(
                 f"C={C} with {n_classes} classes needs the data in memory; blocks support soft "
@@ -136,12 +129,11 @@ class SoftBlockProblem(BlockProblem):
         bound = Loss(1.0, self.penalty.upper).shortest(q, self.dual_norm(q))
         return 0.5 / bound**2
 
-    def weights_at(self, slack: np.ndarray, numbers: Any = slice(None)) -> np.ndarray:
-        """The dual weights of rows with such slack."""
-        costs = self.costs[numbers]
+    def weights_at(self, slack: np.ndarray) -> np.ndarray:
+        """The dual weights of all the rows, with such slack."""
         if self.penalty.has_box:
-            return np.where(slack > 0.0, costs, 0.0)
-        return 2.0 * costs * np.maximum(slack, 0.0)
+            return np.where(slack > 0.0, self.costs, 0.0)
+        return 2.0 * self.costs * np.maximum(slack, 0.0)
 
     # --- working sets --------------------------------------------------------------------------
 
@@ -177,6 +169,16 @@ class SoftBlockProblem(BlockProblem):
             X = sp.csr_array(X) if sp.issparse(working.X) else X
             parts.append(Rows(X, np.full(costs.size, code), costs))
         return Rows.joined(parts) if parts else working.chosen(np.empty(0))
+
+    def proposed(self, best: Look, q: np.ndarray, dual: float) -> Candidates:
+        """The best classifier and weights so far, in units of R."""
+        upper = margin_of(dual) / self.radius
+        if self.penalty.has_box:
+            scores = np.array([margin_of(best.value)])
+            return Candidates([Primal(self.joined(best.w, best.b), scores / self.radius)], q, upper)
+        slack = np.maximum(best.slack, 0.0)
+        scores = self.labels.scores(best.found.all_products()) - slack
+        return Candidates([Primal(self.with_slack(best.w, slack), scores / self.radius)], q, upper)
 
     def spread_look(self, look: Look, working: Rows, others: Rows, dual: np.ndarray) -> np.ndarray:
         """Weights of a working set and of means that stand for others as those of all the rows."""
@@ -236,37 +238,17 @@ def _direction(v: np.ndarray) -> np.ndarray:
 # --- rounds --------------------------------------------------------------------------------------
 
 
-@dataclass
-class SoftState(State):
+@dataclass(kw_only=True)
+class SoftState(RoundState):
     """The best classifier and weights so far, and those that the next pass reads."""
 
-    tol: float
     w: np.ndarray
+    b: float = 0.0
     alpha: np.ndarray  # weights of all the rows
     q: np.ndarray  # those with the largest dual objective,
     dual: float = 0.0  # and that
-    b: float = 0.0
     best: Look | None = None  # the classifier with the least objective
-    gap: float = math.inf
-    working: Rows | None = None
-    free: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  # rows with 0 < α < C in it
     idle: int = 0  # rounds since the last progress
-    ending: Status | None = None
-
-    def renew(self, look: Look, room: int) -> None:
-        """Take the rows that a pass found into the working set; the farthest leave it."""
-        assert self.best is not None
-        for found in look.found.lists:
-            rows = found.chosen()
-            if rows is not None and self.working is not None:
-                rows = Rows.joined([self.working, rows.without(self.working)])
-            self.working = self.working if rows is None else rows
-        assert self.working is not None, "some rows are near the margin"
-        distances = np.abs(self.best.slack[self.working.numbers])
-        distances[np.isin(self.working.numbers, self.free)] = -np.inf
-        self.working = self.working.trimmed(distances, room)
-
-    # --- for checkpoints -----------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, Any]:
         return {"t": self.t, "w": self.w, "b": self.b, "alpha": self.alpha}
@@ -290,7 +272,9 @@ class SoftRounds(Rounds):
     def init(self, problem: SoftBlockProblem, options: RunOptions = DEFAULTS) -> SoftState:
         n, d = problem.operator.shape
         even = problem.weights_at(np.ones(n))  # as at w = 0
-        return SoftState(options.tol, np.zeros(d), even, even)
+        problem.working = problem.sample.chosen(np.empty(0))
+        nothing = np.zeros(n, bool)
+        return SoftState(options.tol, problem.room, nothing, w=np.zeros(d), alpha=even, q=even)
 
     def step(self, problem: SoftBlockProblem, state: SoftState) -> None:
         if state.best is not None:
@@ -301,20 +285,20 @@ class SoftRounds(Rounds):
         looks = [problem.look(state.w, state.b, state.alpha, state.best)]
         if state.best is not None and looks[0].value > before:
             looks.append(problem.between(state.best, looks[0]))
-        if looks[-1].value < before:
-            state.best = looks[-1]
-        assert state.best is not None
-        for look in looks:
-            state.renew(look, problem.room)
-        dual, value = problem.dual_value(state.alpha), state.best.value
+        best = looks[-1] if state.best is None or looks[-1].value < before else state.best
+        working = problem.working.joined_by(found for look in looks for found in look.found.lists)
+        distances, stays = np.abs(best.slack[working.numbers]), state.stays[working.numbers]
+        problem.working = working.trimmed(distances, stays, state.room)
+        state.best, dual = best, problem.dual_value(state.alpha)
         if dual > state.dual:
             state.q, state.dual = state.alpha, dual
-        gap = Bounds(margin_of(value), margin_of(state.dual)).gap
-        is_better = gap < 0.9 * state.gap or value < (1.0 - state.tol) * before
+        gap = Bounds(margin_of(best.value), margin_of(state.dual)).gap
+        is_better = gap < 0.9 * state.gap or best.value < (1.0 - state.tol) * before
         state.idle = 0 if is_better else state.idle + 1
         state.gap = min(gap, state.gap)
         if state.idle >= PATIENCE:
-            state.ending = problem.ending(state.best)
+            state.ending = problem.ending(best)
+        state.proposal = problem.proposed(best, state.q, state.dual)
         state.t += 1
 
     def _solve_sample(self, problem: SoftBlockProblem, state: SoftState) -> None:
@@ -329,24 +313,21 @@ class SoftRounds(Rounds):
 
     def _solve(self, problem: SoftBlockProblem, state: SoftState, best: Look) -> None:
         """The working set around the best classifier."""
-        working = state.working
-        assert working is not None
+        working, has_box = problem.working, problem.penalty.has_box
         others, own = problem.stand_ins(best, working), problem.costs[working.numbers]
-        rows = Rows.joined([working, others])
-        alpha = problem.weights_at(best.slack[working.numbers], working.numbers)
-        if problem.penalty.has_box:
-            alpha = state.alpha[working.numbers]
+        alpha = state.alpha if has_box else problem.weights_at(best.slack)
         b = problem.labels.free_intercepts(best.b)
-        start = Start(best.w, b, np.append(alpha, others.numbers))
-        costs = np.append(own, others.numbers)
-        dual = self._solve_rows(state, problem.of_costs(rows, costs), start)
-        if others.size and not problem.penalty.has_box:  # they have weights of no rows
-            state.alpha = problem.weights_at(best.slack)
+        start = Start(best.w, b, np.append(alpha[working.numbers], others.numbers))
+        posed = problem.of_costs(Rows.joined([working, others]), np.append(own, others.numbers))
+        dual = self._solve_rows(state, posed, start)
+        if others.size and not has_box:  # they have weights of no rows
+            state.alpha = alpha
             return
         state.alpha = problem.spread_look(best, working, others, dual)
-        if problem.penalty.has_box:
+        if has_box:
             dual = dual[: working.size]
-            state.free = working.numbers[(dual > 0.0) & (dual < own)]
+            state.stays[:] = False
+            state.stays[working.numbers] = (dual > 0.0) & (dual < own)
 
     def _solve_rows(
         self, state: SoftState, problem: Problem, start: Start | None = None
@@ -354,23 +335,6 @@ class SoftRounds(Rounds):
         """The weights of a problem in memory; its classifier is the next."""
         if state.gap > CLOSE or problem.exponent != 0:  # far away, or in another unit
             start = None
-        asked = max(0.25 * state.tol, min(ROUGH, AHEAD * state.gap))
-        found = make_result(problem, self.method, self.solved(problem, asked, start))
+        found = make_result(problem, self.method, self.solved(problem, state.asked, start))
         state.w, state.b = found.coef.ravel(), float(found.intercept)
         return found.full_dual()
-
-    def candidates(self, problem: SoftBlockProblem, state: SoftState) -> Candidates:
-        best, dual = state.best, state.dual
-        assert best is not None
-        if problem.penalty.has_box:
-            v = problem.joined(best.w, best.b)
-            scores = np.array([1.0 / math.sqrt(2.0 * best.value)])
-        else:
-            slack = np.maximum(best.slack, 0.0)
-            v = problem.with_slack(best.w, slack)
-            products = problem.operator.scores_in_double(best.w)
-            scores = problem.labels.scores(products) - slack
-        upper = 1.0 / math.sqrt(2.0 * dual) if dual > 0.0 else math.inf
-        found = Candidates([Primal(v, scores / problem.radius)], state.q, upper / problem.radius)
-        found.ending = Status.TIME_BUDGET if time_left() <= 0.0 else state.ending
-        return found

@@ -6,6 +6,7 @@ import os
 import tempfile
 import weakref
 from abc import ABC, abstractmethod
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -19,7 +20,7 @@ from momentron.data.files.columns import as_labels, position
 from momentron.data.files.formats import parse_svmlight
 from momentron.data.files.table import naming, require_file
 from momentron.data.safefiles import open_regular, reason
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.rows import ComputedRows
 from momentron.rows.validation import clean_targets
 
@@ -127,40 +128,37 @@ class NpySource(TableSource):
     Parameters
     ----------
     path : path
-    labels : array of shape (n,), or path of a .npy file, optional
-        Where absent, a column of the file holds the labels.
-    column : int
-        That column; the last where none is named.
+    y : array of shape (n,), path of a .npy file, or position, optional
+        The labels, or which column of the file holds them: by default the last.
     block_size : int
         Bytes of a block.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        labels: Any = None,
-        *,
-        column: int = -1,
-        block_size: int = BLOCK_BYTES,
-    ) -> None:
-        self.table = NpyFile(path)
+    def __init__(self, path: str | Path, y: Any = None, block_size: int = BLOCK_BYTES) -> None:
+        self.table, self.labels = NpyFile(path), None
         if len(self.table.shape) != 2 or 0 in self.table.shape:
             raise InputError(f"{path} has shape {self.table.shape}; give 2-D with at least one row")
         n, width = self.table.shape
-        self.labels = labels
-        if labels is None:
-            if width < 2:
-                raise InputError(f"{path} has 1 column; labels and features need at least 2")
-            with naming(path):
-                self.column = position(column, None, width, "the label column")
-        elif isinstance(labels, str | Path):
-            self.labels = NpyFile(labels)
+        if isinstance(y, Path) or (isinstance(y, str) and y.lower().endswith(".npy")):
+            self.labels = NpyFile(Path(y).expanduser())
             if self.labels.shape != (n,):
                 raise InputError(
-                    f"X has {n} rows but {labels} has shape {self.labels.shape}; they must agree"
+                    f"X has {n} rows but {y} has shape {self.labels.shape}; they must agree"
                 )
+        elif y is None or isinstance(y, str | Integral):
+            if width < 2:
+                raise InputError(f"{path} has 1 column; labels and features need at least 2")
+            try:
+                column = -1 if y is None else int(y)
+            except ValueError:
+                raise InputError(
+                    f"y={short(y)} is neither a .npy file nor a position; a .npy file has no "
+                    "column names"
+                ) from None
+            with naming(path):
+                self.column = position(column, None, width, "the label column")
         else:
-            self.labels = clean_targets(labels, n)
+            self.labels = clean_targets(y, n)
         self.cut(n, width * self.table.dtype.itemsize, block_size)
 
     def read(self, rows: slice) -> tuple[Any, Any]:

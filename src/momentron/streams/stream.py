@@ -5,7 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,6 +33,22 @@ class PassTask(Protocol):
     def merge(self, a: Any, b: Any) -> Any: ...
 
 
+@dataclass(frozen=True)
+class Pass:
+    """A task, and which rows have a weight, where others have none: to it these are not there."""
+
+    task: PassTask
+    is_kept: np.ndarray | None
+
+    def add(self, found: Any, block: Block) -> Any:
+        """What was found, None at first, with what the task finds in one more block."""
+        block = block if self.is_kept is None else block.weighted(self.is_kept)
+        if block.y.size == 0:
+            return found
+        part = self.task(block, found)
+        return part if found is None else self.task.merge(found, part)
+
+
 class Stream(ABC):
     """Blocks of rows that are read again in every pass, and must be the same each time.
 
@@ -49,7 +65,7 @@ class Stream(ABC):
     weights : ndarray, optional
         Those of the rows.
     is_kept : ndarray of bool, optional
-        Which rows have a weight, where others have none: to tasks these are not there.
+        Which rows have a weight, where others have none.
     """
 
     def __init__(self, n_blocks: int, weights: np.ndarray | None = None) -> None:
@@ -68,7 +84,7 @@ class Stream(ABC):
         """One pass."""
         self._clock, self.share = time.perf_counter(), 0.0
         try:
-            found = self._fold(task)
+            found = self._fold(Pass(task, self.is_kept))
         finally:
             self.report(self.share)
         self.passes += 1
@@ -141,7 +157,7 @@ class Stream(ABC):
         return np.array(sums, np.uint64)
 
     @abstractmethod
-    def _fold(self, task: PassTask) -> Any: ...
+    def _fold(self, work: Pass) -> Any: ...
 
 
 class BlockError(OSError):
@@ -192,7 +208,7 @@ def _begin_reading(source: Source, number: int, first: int, width: int | None) -
 
 def _require_untouched(before: Block, checksum: int, block: Block) -> None:
     """Refuse a source that has written a block over the one before, which was still in use."""
-    if np.may_share_memory(before.values, block.values) and before.checksum() != checksum:
+    if np.may_share_memory(before.arrays[0], block.arrays[0]) and before.checksum() != checksum:
         raise InputError(
             f"block {block.number} was written over block {before.number}, which is still in use; "
             "a source must allocate new memory for every block"
@@ -206,25 +222,19 @@ class DiskStream(Stream):
         super().__init__(count_blocks(source), weights)
         self.source = source
 
-    def _fold(self, task: PassTask) -> Any:
+    def _fold(self, work: Pass) -> Any:
         if count_blocks(self.source) != self.n_blocks:
             raise InputError(
                 f"the source had {self.n_blocks} blocks in the first pass and now has "
                 f"{len(self.source)}; the data must not change while they are read"
             )
-        found: Any = None
-        n_rows = n_kept = 0
+        found, n_rows = None, 0
         with closing(read_ahead(self.source, self.n_blocks)) as blocks:
             for block, checksum in blocks:
                 self.require_same(block.number, checksum)
-                n_rows, nbytes = n_rows + block.y.size, block.nbytes
-                if self.is_kept is not None:
-                    block = block.weighted(self.is_kept[block.first : n_rows], n_kept)
-                    n_kept += block.y.size
-                if block.y.size:
-                    part = task(block, found)
-                    found = part if found is None else task.merge(found, part)
-                self.report((block.number + 1) / self.n_blocks, nbytes)
+                n_rows += block.y.size
+                found = work.add(found, block)
+                self.report((block.number + 1) / self.n_blocks, block.nbytes)
         self.require_weights(n_rows)
         return found
 
