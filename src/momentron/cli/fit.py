@@ -143,7 +143,7 @@ def _require_blocks(source: Source, class_weight: str | None) -> None:
             "the file"
         )
     with naming(source.data):
-        source.table.require_plain("it is read in blocks; pass --in-memory")
+        source.require_plain("it is read in blocks; pass --in-memory")
 
 
 def as_class_weight(text: str | None, classes: np.ndarray) -> str | dict[Any, float] | None:

@@ -256,7 +256,7 @@ def _parse(
     """
     content = "\n".join(lines).encode()
     has_commas = delimiter != "," and (options.decimal == "," or b"," in content)
-    needs_text = options.na is not None or has_commas or may_change(content)
+    needs_text = bool(options.na) or has_commas or may_change(content)
     is_plain = not needs_text and delimiter != " " and b'"' not in content
     if is_plain and len(lines) <= max(FEW, width):
         columns = _read_numbers(lines, delimiter, width, words)
