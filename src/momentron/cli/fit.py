@@ -1,11 +1,10 @@
 """`momentron fit`: the certified margin of a data set."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -18,12 +17,12 @@ from momentron.cli.output import answer, say_facts, say_json
 from momentron.data.files.table import naming
 from momentron.data.safefiles import require_writable
 from momentron.errors import InputError, counted, short
+from momentron.fitting.fits import Fits
 from momentron.fitting.options import FitOptions
-from momentron.result import MarginResult, labels_of
+from momentron.result import labels_of
 from momentron.status import Predictor
 from momentron.streams import BlockData
 
-Answer = tuple[MarginResult, dict[str, Any], Callable[[IO[bytes]], None]]  # result, summary, model
 BUDGET_REACHED = 1
 # options that `max_margin` takes as they are
 SAME_OPTIONS = ["kernel", "degree", "coef0", "cache_size", "C", "penalty", "checkpoint"]
@@ -114,54 +113,37 @@ def fit(
     is_file = data is not None and Path(data).expanduser().exists()  # else a known dataset, or none
     may_choose = is_file and out_of_core is None and classes is None
     if wants_blocks or (may_choose and reads_in_blocks(data, options)):
-        result, summary, write = _fit_blocks(source, blocks, options, class_weight)
+        _require_blocks(source, class_weight)
+        with blocks.opened() as (stream, columns):
+            options = replace(options, class_weight=class_weight)
+            fitted = fit_plan(plan_fit(stream, None, options), options)
+        taken, through = list[str](), None
     else:
-        result, summary, write = _fit_rows(source, options, kernel, class_weight)
+        table = load_data(source)
+        plan = plan_fit(table.X, table.y, options, sample_weight=table.weights)
+        assert plan.data is not None, "arrays are in memory"
+        weights = as_class_weight(class_weight, plan.data.classes)
+        fitted = fit_plan(plan, replace(options, class_weight=weights))
+        assert fitted.rows is not None
+        through = None if kernel is None else (kernel, fitted.rows.kernel, plan.data.X)
+        columns, taken = table.columns, table.taken
+    result, summary = fitted.results[0], summarise(fitted, source.title, taken)
     show = partial(say_json if as_json else print_summary, summary)
+    write = partial(write_model, result=result, columns=columns, kernel=through)
     answer(show, save, write, word=None if as_json else "saved")
     raise typer.Exit(0 if result.status.is_final else BUDGET_REACHED)
 
 
-def _fit_blocks(
-    source: Source, blocks: BlockData, options: FitOptions, class_weight: str | None
-) -> Answer:
-    """Fit to a file that is read in every pass."""
+def _require_blocks(source: Source, class_weight: str | None) -> None:
+    """Refuse what is said of a table where a file is read in every pass."""
     if source.weight is not None or class_weight not in (None, "balanced"):
         raise InputError(
             "--weight and --class-weight, other than 'balanced', need the data in memory "
             "(--in-memory); weights do not change a hard margin, but remove rows of weight 0 from "
             "the file"
         )
-    options = replace(options, class_weight=class_weight)
-    with naming(blocks.path):
-        source.table.require_plain("it is read in blocks; pass --in-memory")
-    with blocks.opened() as (stream, columns):
-        result = fit_plan(plan_fit(stream, None, options), options).results[0]
-    # no pass is spent on counting the errors of a classifier that has some
-    error = 0.0 if result.margin > 0.0 else None
-    summary = summarise(result, Path(blocks.path).name, result.coef.shape[-1], error)
-    summary["bytes_read"] = result.bytes_read
-    return result, summary, partial(write_model, result=result, columns=columns)
-
-
-def _fit_rows(
-    source: Source, options: FitOptions, kernel: str | None, class_weight: str | None
-) -> Answer:
-    """Fit to rows in memory; errors are counted among those that have a weight."""
-    data = load_data(source)
-    plan = plan_fit(data.X, data.y, options, sample_weight=data.weights)
-    rows = plan.data
-    assert rows is not None, "arrays are in memory"
-    options = replace(options, class_weight=as_class_weight(class_weight, rows.classes))
-    fitted = fit_plan(plan, options)
-    (result,), fitted_rows = fitted.results, fitted.rows
-    assert fitted_rows is not None
-    error = float(np.mean(labels_of(fitted.outputs(), result.classes) != fitted_rows.data.y))
-    summary = summarise(result, source.title, rows.X.shape[1], error)
-    summary["read"] = data.taken
-    through = None if kernel is None else (kernel, fitted_rows.kernel, rows.X)
-    write = partial(write_model, result=result, columns=data.columns, kernel=through)
-    return result, summary, write
+    with naming(source.data):
+        source.require_plain("it is read in blocks; pass --in-memory")
 
 
 def as_class_weight(text: str | None, classes: np.ndarray) -> str | dict[Any, float] | None:
@@ -190,10 +172,14 @@ def as_number(word: str) -> float | str:
         return word
 
 
-def summarise(
-    result: MarginResult, title: str, n_features: int, training_error: float | None
-) -> dict[str, Any]:
+def summarise(fitted: Fits, title: str, taken: list[str]) -> dict[str, Any]:
     """Everything the command reports, as plain numbers."""
+    (result,), rows = fitted.results, fitted.rows
+    n_features = result.coef.shape[-1] if rows is None else rows.data.X.shape[1]
+    # no pass is spent on counting the errors of a classifier that has some
+    error = 0.0 if result.margin > 0.0 else None
+    if rows is not None:  # those that have a weight
+        error = float(np.mean(labels_of(fitted.outputs(), result.classes) != rows.data.y))
     return {name: getattr(result, name) for name in SAME} | {
         "data": title,
         "rows": result.n_rows,
@@ -202,8 +188,9 @@ def summarise(
         "status": str(result.status),
         "classifier": str(result.predictor),
         "support": int(result.support.size),
-        "training_error": training_error,
+        "training_error": error,
         "iterations": result.n_iter,
+        **({"bytes_read": result.bytes_read} if rows is None else {"read": taken}),
     }
 
 

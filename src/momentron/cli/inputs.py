@@ -4,11 +4,11 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -21,7 +21,6 @@ from momentron.separability.designs import Design, read_design
 from momentron.separability.designs.design_formulas import columns_of
 from momentron.solvers import SOLVERS, Solver
 
-Names = list[str] | None
 OrderOption = Annotated[
     str | None,
     typer.Option(help="For the family ordinal: its labels, lowest first, such as low,mid,high."),
@@ -29,7 +28,7 @@ OrderOption = Annotated[
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(TableOptions):
     """The data as the command line names them; each field is an argument or an option."""
 
     data: Annotated[
@@ -39,59 +38,12 @@ class Source:
             "known dataset; scikit-learn's digits dataset if omitted."
         ),
     ] = None
-    target: Annotated[str | None, typer.Option(help="Label column: a name or a position.")] = None
     classes: Annotated[
         tuple[str, str] | None, typer.Option(help="Keep only the rows of these two classes.")
     ] = None
     formula: Annotated[
         str | None, typer.Option(help="Such as 'y ~ C(treat) * dose'; needs the extra formula.")
     ] = None
-    columns: Annotated[
-        Names,
-        typer.Option(
-            help="Features to use: names or positions, separated by commas or one per option."
-        ),
-    ] = None
-    drop: Annotated[Names, typer.Option(help="Columns to leave out, such as an identifier.")] = None
-    delimiter: Annotated[
-        str | None,
-        typer.Option(help="Cell delimiter: , ; | tab or space; detected automatically by default."),
-    ] = None
-    decimal: Annotated[
-        str | None,
-        typer.Option(help="Decimal mark: . or , (detected automatically where it is clear)."),
-    ] = None
-    na: Annotated[
-        Names,
-        typer.Option(
-            help="Text of a missing value; by default NA, NaN, null, . and an empty cell."
-        ),
-    ] = None
-    drop_na: Annotated[
-        bool, typer.Option("--drop-na", help="Leave out rows with a missing value.")
-    ] = False
-    dummies: Annotated[
-        bool, typer.Option("--dummies", help="One-hot encode text columns, dropping one level.")
-    ] = False
-    weight: Annotated[
-        str | None,
-        typer.Option(help="Column of weights or frequencies; rows of weight 0 are left out."),
-    ] = None
-    failures: Annotated[
-        str | None,
-        typer.Option(
-            help="For grouped data: the column with the number of failures; --target is the "
-            "column with the number of successes."
-        ),
-    ] = None
-
-    @property
-    def table(self) -> TableOptions:
-        """What was said about a table, besides its label column."""
-        names = {option.name for option in fields(TableOptions)} - {"target"}
-        said = {name: value for name, value in vars(self).items() if name in names}
-        lists = {name: tuple(value) for name, value in said.items() if isinstance(value, list)}
-        return TableOptions(**{n: v for n, v in said.items() if v is not None} | lists)
 
     @property
     def path(self) -> Path | None:
@@ -113,14 +65,31 @@ class Source:
     def words(self) -> list[str]:
         """The options as a shell takes them, to repeat a command."""
         said: list[str] = []
-        for option in fields(self)[1:]:
+        for option in OPTIONS:
             name, value = f"--{option.name.replace('_', '-')}", getattr(self, option.name)
             for entry in value if isinstance(value, list) else [value]:
                 if entry is True:
                     said.append(name)
-                elif entry:
+                elif entry and option.name != "data":
                     said += [name, *([entry] if isinstance(entry, str) else entry)]
         return said
+
+
+def _option(field: Field[Any], kind: Any) -> inspect.Parameter:
+    """The parameter of commands for a field; options of tables have their help as a text."""
+    (about,) = kind.__metadata__
+    if isinstance(about, str):
+        texts: Any = str | None if field.default is None else list[str] | None
+        about = typer.Option(f"--{field.name.replace('_', '-')}", help=about)
+        kind = Annotated[bool if field.default is False else texts, about]
+    place, default = inspect.Parameter.POSITIONAL_OR_KEYWORD, field.default or None
+    return inspect.Parameter(field.name, place, default=default, annotation=kind)
+
+
+KINDS = get_type_hints(Source, include_extras=True)
+OPTIONS = [
+    _option(f, KINDS[f.name]) for f in fields(Source) if hasattr(KINDS[f.name], "__metadata__")
+]
 
 
 def reads_data(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -128,8 +97,7 @@ def reads_data(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., 
 
     Some may be left out, where a command has no use for them.
     """
-    declared = inspect.signature(Source).parameters
-    options = [p for name, p in declared.items() if name not in left_out]
+    options = [option for option in OPTIONS if option.name not in left_out]
 
     def extended(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command).parameters.values())
@@ -138,7 +106,8 @@ def reads_data(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., 
         @functools.wraps(command)
         def run(**given: Any) -> None:
             said = {p.name: given.pop(p.name) for p in options}
-            command(source=Source(**said), **given)
+            source = Source(**{name: v for name, v in said.items() if v is not None})
+            command(source=source, **given)
 
         listed = [*own[:at], *options, *own[at + 1 :]]
         described: Any = run
@@ -156,13 +125,13 @@ def as_order(text: str | None) -> list[str] | None:
 
 def load_data(source: Source) -> Table:
     """DATA of the command line, which no formula changes."""
-    name, table = source.data or "digits", source.table
+    name = source.data or "digits"
     if source.path is not None:
-        return read_data(source.path, source.target, classes=source.classes, options=table)
+        return read_data(source.path, source.target, classes=source.classes, options=source)
     if source.weight is not None:
         raise InputError(f"--weight {source.weight} needs a file with that column; give DATA")
     with naming(name):
-        table.require_plain("it is a known dataset, not a table")
+        source.require_plain("it is a known dataset, not a table")
     bunch = datasets.load(name, classes=source.classes)
     return Table(bunch.X, bunch.y)
 
@@ -179,7 +148,7 @@ def load_design(source: Source) -> tuple[Design, list[str]]:
     if source.path is None:
         raise InputError("--formula needs DATA, a table whose columns it names")
     frame, notes = read_frame(
-        source.path, source.table, lambda names: columns_of(formula, names, source.weight)
+        source.path, source, lambda names: columns_of(formula, names, source.weight)
     )
     design = read_design(formula, data=frame, sample_weight=source.weight)
     return design, [f"formula {formula}", f"features {some(design.feature_names or [])}", *notes]

@@ -46,8 +46,8 @@ def predict(
     else:
         require_writable(out)
     classifier, columns = load_model(model)
-    n_features, table = classifier.n_features_in_, source.table
-    rows = read_rows(data, n_features, columns, target=source.target, options=table)
+    n_features = classifier.n_features_in_
+    rows = read_rows(data, n_features, columns, target=source.target, options=source)
     values = classifier.decision_function(rows.X)
     labels = labels_of(values, classifier.classes_)
     text = as_csv(

@@ -9,7 +9,7 @@ import io
 import re
 import shlex
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
@@ -75,18 +75,17 @@ def report(
     require_writable(out)
     require()
     design, _ = load_design(source)
+    findings = examine(
+        design.X,
+        design.y,
+        title=source.title,
+        feature_names=design.feature_names,
+        fit_intercept=intercept,
+        max_time=max_time,
+    )
     words = [*source.words(), *([] if intercept else ["--no-intercept"])]
-    with progress("reading") as watch:
-        findings = examine(
-            design.X,
-            design.y,
-            title=source.title,
-            feature_names=design.feature_names,
-            fit_intercept=intercept,
-            max_time=max_time,
-            watch=watch,
-        )
-        options = "".join(f" {shlex.quote(word)}" for word in words)
+    options = "".join(f" {shlex.quote(word)}" for word in words)
+    with progress("writing the page"):
         page = render(findings, source=source.data or "digits", options=options)
     verdict = findings.verdict
     margin = ("best margin", f"in [{verdict.lower:.12g}, {verdict.upper:.12g}]")
@@ -113,19 +112,15 @@ class Findings:
 
         If there are many rows: some of them, and all that are marked.
         """
-        fitted = Fitted.from_estimator(self.model)
+        fitted, X, y = Fitted.from_estimator(self.model), self.X, self.y
         if not self.verdict.is_separable and self.verdict.conflict:
             fitted = Fitted.from_verdict(self.verdict)
-        display = MarginDisplay(fitted, self.X, self.y, names=self.feature_names)
-        points, marked = display.view.points, fitted.marked
-        if len(points) > MOST_POINTS:
-            marked = marked if fitted.weights is not None else marked[:MOST_POINTS]
-            some = np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)
-            kept = np.union1d(some, marked)
-            display.fitted = replace(fitted, marked=np.searchsorted(kept, marked))
-            display.view = replace(display.view, points=points[kept])
-            display.codes = display.codes[kept]
-        return display
+        if len(y) > MOST_POINTS:
+            marked = fitted.marked if fitted.weights is not None else fitted.marked[:MOST_POINTS]
+            rows = np.union1d(np.linspace(0, len(y) - 1, MOST_POINTS).astype(int), marked)
+            fitted = replace(fitted, marked=np.searchsorted(rows, marked))
+            X, y = X[rows], y[rows]
+        return MarginDisplay(fitted, X, y, names=self.feature_names)
 
     @property
     def distances(self) -> MarginDistributionDisplay:
@@ -148,32 +143,26 @@ def examine(
     feature_names: Sequence[str] | None = None,
     fit_intercept: bool = True,
     max_time: float | None = None,
-    watch: Callable[[str, float], None] = lambda words, share: None,
 ) -> Findings:
-    """Decide, fit, and ask what each feature does, with `max_time` seconds for each of the three.
-
-    `watch` is told what is being done, and the share of the work that is done.
-    """
-    watch("deciding separability", 0.0)
-    verdict = check_separability(
-        X,
-        y,
-        fit_intercept=fit_intercept,
-        decimals="binary",
-        feature_names=feature_names,
-        max_time=max_time,
-    )
-    watch("fitting the classifier", 0.4)
+    """Decide, fit, and ask what each feature does, with `max_time` seconds for each."""
+    with progress("deciding separability", max_time=max_time):
+        verdict = check_separability(
+            X,
+            y,
+            fit_intercept=fit_intercept,
+            decimals="binary",
+            feature_names=feature_names,
+            max_time=max_time,
+        )
     model = MaxMarginClassifier(fit_intercept=fit_intercept, max_time=max_time)
-    with warnings.catch_warnings():
+    with progress("fitting the classifier", max_time=max_time), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the report says all that they would
         model.fit(X, y)
     roles: list[FeatureRole] = []
     if verdict.is_separable:
-        watch("finding the features needed", 0.6)
         seconds = ROLE_SECONDS if max_time is None else max_time
-        roles = feature_roles(verdict, X, y, max_time=seconds)
-    watch("writing the page", 0.95)
+        with progress("finding the features needed", max_time=seconds):
+            roles = feature_roles(verdict, X, y, max_time=seconds)
     return Findings(title, X, np.asarray(y), verdict, model, roles, feature_names)
 
 

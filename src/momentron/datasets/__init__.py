@@ -4,13 +4,7 @@ Importing this package loads nothing that `max_margin` does not need, and never 
 """
 
 from momentron.datasets.loaders import DATASETS, load
-from momentron.datasets.synthetic import (
-    Synthetic,
-    make_nonseparable,
-    make_separable,
-    make_sparse_separable,
-    make_touching,
-)
+from momentron.datasets.synthetic import Synthetic, make_separable
 from momentron.datasets.tables import TABLES, table_path
 
 __all__ = [
@@ -18,9 +12,6 @@ __all__ = [
     "TABLES",
     "Synthetic",
     "load",
-    "make_nonseparable",
     "make_separable",
-    "make_sparse_separable",
-    "make_touching",
     "table_path",
 ]

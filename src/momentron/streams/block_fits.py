@@ -122,7 +122,7 @@ class BlockData:
     Attributes
     ----------
     path : str
-    target : str or None
+    target : str, int or None
         The label column, or a .npy file of labels.
     memory : str or None
         What the fit may take in this process, such as "1GB", besides what is kept of every row;
@@ -132,7 +132,7 @@ class BlockData:
     """
 
     path: str
-    target: str | None
+    target: str | int | None
     memory: str | None
     scheduler: str | None
 

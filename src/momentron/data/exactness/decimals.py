@@ -132,7 +132,7 @@ def _printed(size: np.ndarray) -> Attempt:
     for i, v in enumerate(size.tolist()):
         mantissa, _, power = repr(v).partition("e")
         before, _, after = mantissa.partition(".")
-        digits = (before + after).rstrip("0") or "0"
+        digits = (before + after).rstrip("0")
         whole[i] = int(digits)
         powers[i] = int(power or 0) + len(before) - len(digits)
     return whole, powers, np.ones(size.size, bool)
@@ -159,13 +159,9 @@ def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def widened(values: np.ndarray) -> np.ndarray:
     """Short floats as the float64 nearest to their own shortest decimals: 0.1 stays 0.1."""
     wide = values.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        fractions = np.flatnonzero(np.isfinite(wide) & (wide != np.trunc(wide)))
-    if not fractions.size:
-        return wide
-    flat = wide.ravel()
-    flat[fractions] = [float(str(v)) for v in values.ravel()[fractions]]
-    return flat.reshape(wide.shape)
+    fractions = wide != np.trunc(wide)
+    wide[fractions] = [float(str(v)) for v in values[fractions]]
+    return wide
 
 
 # --- text ---------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.errors import InputError
+from momentron.errors import InputError, one_line
 
 BLOCK_BYTES = 1 << 24  # of the host's copy, where rows are converted in parts
 
@@ -46,9 +46,9 @@ def as_host(X: Any) -> Any:
     except InputError:
         raise
     except (RuntimeError, TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())[:160]
         raise InputError(
-            f"a tensor of type {X.dtype} and layout {X.layout} cannot be read as numbers: {reason}"
+            f"a tensor of type {X.dtype} and layout {X.layout} cannot be read as numbers: "
+            f"{one_line(error)}"
         ) from error
 
 

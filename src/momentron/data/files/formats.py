@@ -102,7 +102,7 @@ def read_parquet(content: bytes, options: TableOptions) -> Table:
     if len(names) < 2 - (options.fitted is not None) or table.num_rows == 0:
         size = f"{counted(table.num_rows, 'row')} and {counted(len(names), 'column')}"
         raise InputError(f"has {size}; it needs at least 1 row and 2 columns")
-    if options.delimiter is not None or options.decimal is not None or options.na is not None:
+    if options.delimiter is not None or options.decimal is not None or options.na:
         raise InputError("takes no --delimiter, --decimal or --na: its columns have types")
     target, why = label_position(names, options)
     label = target if options.failures is None else None  # else the target counts successes

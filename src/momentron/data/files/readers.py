@@ -100,11 +100,12 @@ def read_data(
     options, y = options or TableOptions(), None
     if weight is not None:
         options = replace(options, weight=weight)
-    if is_path(target) and str(target).lower().endswith(".npy"):
+    target = str(target) if isinstance(target, PathLike) else target
+    if isinstance(target, str) and target.lower().endswith(".npy"):
         with _opened(target) as (_, content):
             y = array_of(content)
-    elif is_path(target) or np.isscalar(target):
-        options = replace(options, target=str(target) if is_path(target) else target)
+    elif target is not None and np.ndim(target) == 0:
+        options = replace(options, target=target)
     else:
         y = target
     with _opened(path) as (suffix, content):
@@ -176,11 +177,6 @@ def _read(suffix: str, content: bytes, options: TableOptions, y: Any) -> Table:
     as_text = options.failures is None
     found = read_columns(text, options, TEXT_TABLES[suffix], labels_as_text=as_text)
     return found.table(options)
-
-
-def is_path(X: Any) -> bool:
-    """Whether X names a file or a folder."""
-    return isinstance(X, str | PathLike)
 
 
 def read_frame(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,18 +44,36 @@ class FeatureColumns:
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What a user says of a table; what is left out is found in the file, and reported."""
+    """What a user says of a table; what is left out is found in the file, and reported.
 
-    target: str | int | None = None  # the column of labels, by name or position
-    columns: tuple[str | int, ...] = ()  # the features; empty: all other columns
-    drop: tuple[str | int, ...] = ()  # columns to leave out
-    delimiter: str | None = None  # one character; a space stands for any number of spaces and tabs
-    decimal: str | None = None  # "." or ","
-    na: tuple[str, ...] | None = None  # text of missing values, in place of `MISSING`
-    drop_na: bool = False  # leave out rows with a missing value in a column that is used
-    dummies: bool = False  # one-hot encode text columns, dropping the first level
-    weight: str | int | None = None  # a column of weights or frequencies
-    failures: str | int | None = None  # of grouped data, whose target has the successes
+    The sentence next to a type is the help of the option of that name on the command line.
+    """
+
+    target: Annotated[str | int | None, "Label column: a name or a position."] = None
+    columns: Annotated[
+        Sequence[str | int],
+        "Features to use: names or positions, separated by commas or one per option.",
+    ] = ()
+    drop: Annotated[Sequence[str | int], "Columns to leave out, such as an identifier."] = ()
+    delimiter: Annotated[  # a space stands for any number of spaces and tabs
+        str | None, "Cell delimiter: , ; | tab or space; detected automatically by default."
+    ] = None
+    decimal: Annotated[
+        str | None, "Decimal mark: . or , (detected automatically where it is clear)."
+    ] = None
+    na: Annotated[
+        Sequence[str], "Text of a missing value; by default NA, NaN, null, . and an empty cell."
+    ] = ()
+    drop_na: Annotated[bool, "Leave out rows with a missing value."] = False
+    dummies: Annotated[bool, "One-hot encode text columns, dropping one level."] = False
+    weight: Annotated[
+        str | int | None, "Column of weights or frequencies; rows of weight 0 are left out."
+    ] = None
+    failures: Annotated[
+        str | int | None,
+        "For grouped data: the column with the number of failures; --target is the column with "
+        "the number of successes.",
+    ] = None
     # Of a model whose rows are read to be classified: other columns are ignored, and labels may be
     # missing; y is then text, empty where one is.
     fitted: FeatureColumns | None = None
@@ -73,11 +91,11 @@ class TableOptions:
 
     def is_missing(self, cell: str) -> bool:
         """Whether a cell, without white space around it, stands for a missing value."""
-        return cell in self.na if self.na is not None else cell.lower() in MISSING
+        return cell in self.na if self.na else cell.lower() in MISSING
 
     def require_plain(self, why: str, *, but: tuple[str, ...] = ("target",)) -> None:
         """Raise where more than what is named is said of a file."""
-        for part in fields(self):
+        for part in fields(TableOptions):
             given = getattr(self, part.name)
             if part.name not in but and given != part.default:
                 option = "--" * (part.name != "target") + part.name.replace("_", "-")

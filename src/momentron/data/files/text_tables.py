@@ -161,9 +161,9 @@ def _label_column(
         column, why = label_position(first, options)
         return column, is_named, why
     if target is None:
-        labels = [i for i, cell in enumerate(first) if cell.lower() in LABEL_NAMES]
-        if len(labels) == 1 and _is_header(first, second, labels[0]):
-            return labels[0], True, "by its name"
+        column, why = label_position(first, options)
+        if column is not None and _is_header(first, second, column):
+            return column, True, why
         return len(first) - 1, is_named, "the last column"
     # "-1" may be a position, and a label of the first row as well: it is a name in a header only.
     named = first.index(target) if isinstance(target, str) and target in first else None
@@ -256,7 +256,7 @@ def _parse(
     """
     content = "\n".join(lines).encode()
     has_commas = delimiter != "," and (options.decimal == "," or b"," in content)
-    needs_text = options.na is not None or has_commas or may_change(content)
+    needs_text = bool(options.na) or has_commas or may_change(content)
     is_plain = not needs_text and delimiter != " " and b'"' not in content
     if is_plain and len(lines) <= max(FEW, width):
         columns = _read_numbers(lines, delimiter, width, words)

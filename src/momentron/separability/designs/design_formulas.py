@@ -293,7 +293,7 @@ class Spelling:
         return InputError(f"the formula {short(self.formula)}{why}")
 
 
-def columns_of(formula: str, columns: Sequence[str], weight: str | None = None) -> list[str]:
+def columns_of(formula: str, columns: Sequence[str], weight: Any = None) -> list[str]:
     """The columns that a formula names, in the order of the table."""
     used = Spelling(formula, columns, weight).used
     return [name for name in columns if name in used]
