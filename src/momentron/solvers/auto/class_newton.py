@@ -26,8 +26,8 @@ from momentron.solvers.problem import Problem
 
 ACCURACY, FINEST = 0.1, 1e-4  # of a Newton direction, and where that is too rough
 SINGLE = 1e7  # the trace of a Hessian's block up to which single precision serves
-PRODUCTS = 200  # for one direction; an old preconditioner is given up after
-STALE, LEAST_PRODUCTS = 2.0, 12  # this multiple of what a new one needed, or this many
+PRODUCTS = 200  # for one direction; a preconditioner is given up after
+STALE, FEW_PRODUCTS = 2.0, 6  # this multiple of what it needed when new, or of this many
 # Of the search for a witness:
 ROUNDS, IDLE = 12, 5  # of rescaling, and those in which ‖Zᵀq‖ may not halve
 FAINT = 1e-10  # a weight below this share of the largest is left out
@@ -157,20 +157,20 @@ class ClassForm(Movable):
     def solved(self, hessian: Hessian, rhs: np.ndarray, accuracy: float) -> np.ndarray:
         """H⁻¹ rhs to this relative accuracy.
 
-        An old preconditioner is given up where it takes twice the products that it took when new.
+        A preconditioner is given up once it takes twice the products that it took when new.
         """
-        gradients, is_solved = ConjugateGradients(hessian.times, rhs), False
-        if self._blocks is not None and self._blocks.C == hessian.C:
-            limit, blocks = max(LEAST_PRODUCTS, int(STALE * self._usual_products)), self._blocks
-            is_solved = gradients.run(blocks.centred, accuracy, limit, by_gain=True)
-        if not (is_solved or gradients.has_failed):
-            used = gradients.products
+        is_new = self._blocks is None or self._blocks.C != hessian.C
+        if self._blocks is None or is_new:
             self._blocks = None  # its memory first
             self._blocks = ClassBlocks(hessian, self.settings)
-            gradients.run(self._blocks.centred, accuracy, PRODUCTS, by_gain=True)
-            self._usual_products = gradients.products - used
-        if gradients.has_failed:  # rounding: the next step is in double precision
-            self._blocks, self._needs_double = None, True
+        gradients = ConjugateGradients(hessian.times, rhs)
+        gradients.run(self._blocks.centred, accuracy, PRODUCTS, by_gain=True)
+        if is_new:
+            self._usual_products = max(gradients.products, FEW_PRODUCTS)
+        if gradients.has_failed or gradients.products > STALE * self._usual_products:
+            self._blocks = None
+        # rounding: the next step is in double precision
+        self._needs_double |= gradients.has_failed and hessian.rows.m > 0
         return gradients.x
 
 

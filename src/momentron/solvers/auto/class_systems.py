@@ -46,24 +46,27 @@ class ActiveRows:
     """
 
     def __init__(
-        self, operator: MatrixOperator, has_border: bool, centre: float | np.ndarray = 0.0
+        self, operator: MatrixOperator, has_border: bool, centre: np.ndarray | None = None
     ) -> None:
         self.dtype, (self.m, self.width) = operator.X.dtype, operator.shape
-        self.operator, self.has_border = operator, has_border
-        self.centre = np.zeros(self.width) + centre
+        self.operator, self.has_border, self.centre = operator, has_border, centre
 
     def times(self, V: np.ndarray) -> np.ndarray:
         """X V, shape (m, k)."""
         require_time()
         products = self.operator.apply(V[: self.width]).astype(self.dtype, copy=False)
-        products += V[self.width :].sum(axis=0) - self.centre @ V[: self.width]
+        if self.has_border:
+            products += V[-1]
+        if self.centre is not None:
+            products -= self.centre @ V[: self.width]
         return products
 
     def adjoint(self, A: np.ndarray) -> np.ndarray:
         """The transpose, as float64."""
         require_time()
         image, sums = self.operator.adjoint(A), A.sum(axis=0, dtype=np.float64)
-        image -= np.outer(self.centre, sums)
+        if self.centre is not None:
+            image -= np.outer(self.centre, sums)
         return np.concatenate([image, sums[None]]) if self.has_border else image
 
     def gram(self, S: np.ndarray) -> np.ndarray:
@@ -89,7 +92,7 @@ class ActiveRows:
 
     def _rows(self, S: np.ndarray) -> Any:
         rows = self.operator.X[S]
-        return rows - self.centre.astype(self.dtype) if self.centre.any() else rows
+        return rows if self.centre is None else rows - self.centre.astype(self.dtype)
 
 
 def copy_of(
