@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from momentron import MaxMarginClassifier, Status, max_margin
 from momentron.arithmetic.clock import OutOfTime, until
+from momentron.dual.labels import as_labels
 from momentron.errors import NotSeparableWarning
 from momentron.rows import DenseOperator, SparseOperator
 from momentron.solvers import Auto
@@ -19,7 +20,6 @@ from momentron.solvers.auto.class_systems import (
     ActiveRows,
     ClassBlocks,
     Hessian,
-    PairTable,
     copy_of,
 )
 from momentron.solvers.auto.deadline import Deadline
@@ -90,7 +90,7 @@ def hessian_problem(has_border):
     X, labels = rng.normal(size=(9, 4)), rng.integers(0, 3, 9)
     active = rng.random((9, 3)) < 0.6
     active[np.arange(9), labels] = False
-    pairs = PairTable(labels, 3)
+    pairs = as_labels(3, has_border, labels)
     rows = ActiveRows(DenseOperator(X), has_border)
     width = 4 + has_border
     A = np.hstack([X, np.ones((9, 1))])[:, :width]
@@ -191,7 +191,7 @@ def test_no_active_rows_at_all():
     none = np.array([], np.intp)
     rows = ActiveRows(DenseOperator(np.ones((0, 3), np.float32)), True)
     assert rows.covariance(np.array([], np.intp), np.array([])).shape == (3, 3)
-    blocks = ClassBlocks(Hessian(rows, PairTable(none, 4), np.zeros((0, 4)), 1.0))
+    blocks = ClassBlocks(Hessian(rows, as_labels(4, True, none), np.zeros((0, 4)), 1.0))
     assert np.isfinite(blocks.apply(np.ones((4, 4)))).all()
 
 

@@ -12,10 +12,10 @@ import scipy.sparse as sp
 from momentron import Status, max_margin
 from momentron.arithmetic.clock import OutOfTime, until
 from momentron.arithmetic.squares import inverse_in_place
+from momentron.dual.labels import as_labels
 from momentron.solvers import Auto
 from momentron.solvers.auto import AutoSettings
 from momentron.solvers.auto.class_kernel import SplitMargin
-from momentron.solvers.auto.class_systems import PairTable
 from momentron.solvers.auto.splitting import RELAXATION, ShiftedInverse, Splitting
 
 NEVER = ("many_pairs", "many_soft_pairs", "many_split_pairs")
@@ -74,7 +74,7 @@ def test_projections_are_thresholds(C):
     rng = np.random.default_rng(3)
     labels = rng.integers(0, 6, 40)
     inverse = ShiftedInverse(products(40), 0.5)
-    splitting = Splitting(inverse, PairTable(labels, 6), False, C)
+    splitting = Splitting(inverse, as_labels(6, False, labels), C)
     for _ in range(5):
         before = splitting._Z.copy(), splitting._U.copy()
         splitting.advance(1)
@@ -96,17 +96,17 @@ def test_a_fixed_point_is_optimal(fits_intercept, C):
     rng = np.random.default_rng(4)
     labels = np.arange(60) % 5
     K = products(60, 1, 200) + products(5, 2)[labels][:, labels]
-    pairs, ones = PairTable(labels, 5), 1.0 - np.eye(5)[labels]
-    splitting = Splitting(ShiftedInverse(K, 0.5), pairs, fits_intercept, C)
+    pairs = as_labels(5, fits_intercept, labels)
+    splitting = Splitting(ShiftedInverse(K, 0.5), pairs, C)
     if fits_intercept:
-        splitting.go_to(ones * rng.random((60, 1)), rng.normal(size=(60, 5)))
+        splitting.go_to(np.repeat(rng.random(60), 4), rng.normal(size=(60, 5)))
     for _ in range(100):
         splitting.advance(10)
         outputs = K @ splitting.coefficients()
         splitting.correct(outputs)
     weights = splitting.weights()
-    np.testing.assert_allclose(splitting.coefficients(), pairs.mix(weights), atol=1e-4)
-    short = ones - weights / C - pairs.margins(outputs + splitting.b)
+    np.testing.assert_allclose(splitting.coefficients(), -pairs.mix(weights), atol=1e-4)
+    short = 1.0 - weights / C + pairs.scores(outputs + splitting.b)
     assert short.max() < 1e-4
     assert np.abs(short[weights > 1e-3]).max() < 1e-4
     if fits_intercept:
@@ -241,6 +241,6 @@ def test_deadlines_are_heard():
     K = products(1500)
     with until(time.perf_counter()), pytest.raises(OutOfTime):
         ShiftedInverse(K, 0.5)
-    splitting = Splitting(ShiftedInverse(K[:20, :20], 0.5), PairTable(np.arange(20) % 3, 3), True)
+    splitting = Splitting(ShiftedInverse(K[:20, :20], 0.5), as_labels(3, True, np.arange(20) % 3))
     with until(time.perf_counter()), pytest.raises(OutOfTime):
         splitting.advance(10)

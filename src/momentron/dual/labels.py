@@ -6,6 +6,7 @@ name the dual set that goes with them, and can be restricted to some of the exam
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -143,30 +144,34 @@ class ManyClasses(Labels):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        codes, n_classes = self.codes, self.n_classes
-        self.n_outputs = self.roundings = n_classes
-        self.trailing = (n_classes,)
-        self.per_example = n_classes - 1
-        self._shape = codes.size, self.per_example
-        wrong = np.arange(self.per_example)[None, :]
-        # the class of each pair: the numbers from the example's own class on move up by one
-        others = wrong + (wrong >= codes[:, None])
+        self.n_outputs = self.roundings = self.n_classes
+        self.trailing = (self.n_classes,)
+        self.per_example = self.n_classes - 1
         # places in a flat table of shape (n, k): np.take is three times as fast with these
-        starts = n_classes * np.arange(codes.size)
-        self._others = (others + starts[:, None]).ravel()
-        self._own = codes + starts
+        self._own = self.codes + self.n_classes * np.arange(self.codes.size)
+
+    @cached_property
+    def _others(self) -> np.ndarray:
+        """The places of the pairs in such a table."""
+        wrong = np.arange(self.per_example)[None, :]
+        # the numbers from the example's own class on move up by one
+        others = wrong + (wrong >= self.codes[:, None])
+        return (others + (self._own - self.codes)[:, None]).ravel()
 
     def scores(self, products: np.ndarray) -> np.ndarray:
-        flat = np.ascontiguousarray(products).ravel()
-        scores = flat.take(self._others).reshape(self._shape)
-        scores -= flat.take(self._own)[:, None]
-        return scores.ravel()
+        return self.from_dual(self.leads(products))
 
     def mix(self, q: np.ndarray) -> np.ndarray:
-        mixed = np.empty(self.codes.size * self.n_classes, q.dtype)
-        mixed[self._others] = q
-        mixed[self._own] = -np.einsum("ij->i", q.reshape(self._shape))
-        return mixed.reshape(-1, self.n_classes)
+        return self.mixed(self.dual_of(q))
+
+    def leads(self, products: np.ndarray) -> np.ndarray:
+        """F_ij − F_ic as a table of shape (n, k), zero for the true labels."""
+        return products - products.take(self._own)[:, None]
+
+    def mixed(self, table: np.ndarray) -> np.ndarray:
+        """`mix` for weights in such a table, in its place."""
+        table.reshape(-1)[self._own] = -np.einsum("ij->i", table)
+        return table
 
     def row_norms(self, norms: np.ndarray) -> np.ndarray:
         return np.repeat(norms * self.radius_factor * (1.0 + 2.0**-52), self.per_example)

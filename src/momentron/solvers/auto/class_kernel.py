@@ -14,7 +14,6 @@ from scipy.linalg import solve_triangular
 
 from momentron.rows import DenseOperator, KernelOperator
 from momentron.rows.dense import matvec
-from momentron.solvers.auto.class_systems import PairTable
 from momentron.solvers.auto.linear_algebra import add_to_diagonal, cholesky_of
 from momentron.solvers.auto.multiclass import ClassEngine, ClassMargin
 from momentron.solvers.auto.splitting import ShiftedInverse, Splitting
@@ -71,14 +70,13 @@ class SplitMargin(ClassEngine):
         self.inverse = ShiftedInverse(self.K, RHO, self.inverse)
         labels, penalty = self.labels, self.problem.penalty
         C = np.ravel(penalty.stiffness * penalty.shares)[:: labels.per_example]
-        pairs = PairTable(labels.codes, labels.n_classes)
-        splitting = Splitting(self.inverse, pairs, labels.fit_intercept, C)
+        splitting = Splitting(self.inverse, labels, C)
         if start is not None:
             # w may have had other examples, whose part in the outputs is gone
             self._go_to(start.w[0], labels.all_intercepts(start.b))
             square = float(np.vdot(self.coef, self.outputs))
             weights = self.weights_of(start, square)
-            splitting.go_to(labels.dual_of(weights), self.outputs + self.b)
+            splitting.go_to(weights, self.outputs + self.b)
         patience = SHORT_PATIENCE if self.is_few else PATIENCE
         gaps: list[float] = []
         while len(gaps) <= patience or gaps[-1] <= 0.5 * gaps[-1 - patience]:
@@ -86,7 +84,7 @@ class SplitMargin(ClassEngine):
             splitting.advance(STEPS)
             self._go_to(splitting.coefficients(), splitting.b)
             splitting.correct(self.outputs)
-            self.weights = labels.from_dual(splitting.weights())
+            self.weights = splitting.weights()
             gaps.append(self.bounds().gap)
             self.gap = min(gaps)
         self.inverse = None

@@ -12,16 +12,11 @@ Intercepts are columns of Z here.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
-from momentron.solvers.auto.class_systems import (
-    ActiveRows,
-    ClassBlocks,
-    Hessian,
-    PairTable,
-    copy_of,
-)
+from momentron.solvers.auto.class_systems import ActiveRows, ClassBlocks, Hessian, copy_of
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction, Movable, Point
 from momentron.solvers.auto.linear_algebra import ConjugateGradients
@@ -31,13 +26,12 @@ from momentron.solvers.problem import Problem
 
 ACCURACY, FINEST = 0.1, 1e-4  # of a Newton direction, and where that is too rough
 SINGLE = 1e7  # the trace of a Hessian's block up to which single precision serves
-PRODUCTS = 200  # for one direction; an old preconditioner is given up after
-STALE, LEAST_PRODUCTS = 2.0, 12  # this multiple of what a new one needed, or this many
+PRODUCTS = 200  # for one direction; a preconditioner is given up after
+STALE, FEW_PRODUCTS = 2.0, 6  # this multiple of what it needed when new, or of this many
 # Of the search for a witness:
 ROUNDS, IDLE = 12, 5  # of rescaling, and those in which ‖Zᵀq‖ may not halve
 FAINT = 1e-10  # a weight below this share of the largest is left out
-STIFFNESS = 1e8  # the weight of least squares against the identity, over its trace
-WITNESS_PRODUCTS = 60  # in one round
+STIFFNESS = 1e8  # the weight of least squares against the identity, over its mean trace
 SMALL = 1e-15  # ‖Zᵀq‖ / (mass · mean‖x‖) at which rounding is all there is
 
 
@@ -57,8 +51,9 @@ class ClassForm(Movable):
     def __init__(
         self, problem: Problem, deadline: Deadline, settings: AutoSettings = SETTINGS
     ) -> None:
-        operator, self.labels = problem.operator.as_matrix(), problem.labels
+        operator, labels = problem.operator.as_matrix(), problem.labels
         assert operator is not None
+        self.labels: Any = labels
         self.problem, self.operator = problem, operator
         self.deadline, self.settings = deadline, settings
         self.fits_intercept = problem.dual_set.fits_intercept
@@ -67,11 +62,9 @@ class ClassForm(Movable):
         self.centre = np.zeros(d)
         if self.fits_intercept and not operator.is_sparse:
             self.centre = operator.exact_adjoint(np.full(n, 1.0 / n))
-        self.go_to(self.labels.zeros(d), np.zeros(self.labels.n_classes))
+        self.go_to(labels.zeros(d), np.zeros(labels.n_classes))
         self.accuracy, self.decrement = ACCURACY, math.inf
         self._needs_double = False
-        self._active: ActiveRows | None = None  # the last rows that were copied,
-        self._index = np.empty(0, np.intp)  # and which they are
         self._blocks: ClassBlocks | None = None
         self._usual_products = 0
 
@@ -116,33 +109,42 @@ class ClassForm(Movable):
     ) -> Direction:
         hessian = self.hessian(loss.shares * between, loss.sigma)
         gradient = self._gradient(weights)
-        step = self._solved(hessian, -gradient)
+        step = self.solved(hessian, -gradient, self.accuracy)
         self.decrement = math.sqrt(max(-float(np.vdot(gradient, step)), 0.0))
         return self.towards(step)
 
-    def hessian(self, curvatures: np.ndarray, sigma: float | None = None) -> Hessian:
-        """I + σ Σ c aaᵀ over the pairs; without σ, the sum in double precision, and little of I."""
-        table = self.labels.dual_of(curvatures)
+    def hessian(self, curvatures: np.ndarray, sigma: float) -> Hessian:
+        """I + σ Σ c aaᵀ over the pairs, with copies of the rows unless there is no room for them;
+        sparse ones always are copied.
+        """
+        operator, table = self.operator, self.labels.dual_of(curvatures)
         index = np.flatnonzero(table.any(axis=1))
-        if not self._has_room(index.size):
+        is_copied = operator.is_sparse or 16 * index.size * self.centre.size <= self.settings.memory
+        if not is_copied:
             index = np.arange(table.shape[0])
-        pairs, active = PairTable(self.labels.codes[index], table.shape[1]), table[index]
-        squares = self.operator.row_norms[index] ** 2
-        trace = float((squares @ pairs.diagonal(active)).max(initial=0.0))
-        if sigma is None:
-            return Hessian(self._rows_at(index, np.float64), pairs, active, STIFFNESS / trace)
-        is_single = sigma * trace <= SINGLE and not self._needs_double
-        rows = self._rows_at(index, np.float32 if is_single else np.float64)
-        return Hessian(rows, pairs, active, sigma)
+        labels, active = self.labels.some(index), table[index]
+        weights = np.abs(labels.mixed(active.astype(np.float64)))
+        trace = sigma * float((operator.row_norms[index] ** 2 @ weights).max(initial=0.0))
+        is_single = trace <= SINGLE and not self._needs_double
+        if is_copied:
+            precision = np.float32 if is_single else np.float64
+            copy = copy_of(operator, index, self.centre, precision)
+            rows = ActiveRows(copy, self.fits_intercept)
+        else:
+            rows = ActiveRows(operator, self.fits_intercept, self.centre)
+        return Hessian(rows, labels, active, sigma)
+
+    def pull(self, weights: np.ndarray) -> np.ndarray:
+        """Zᵀq, the intercepts in the last row and as seen from the centre."""
+        mixed = self.labels.mix(weights)
+        image, sums = self.operator.exact_adjoint(mixed), mixed.sum(axis=0)
+        image -= np.outer(self.centre, sums)
+        return np.concatenate([image, sums[None]]) if self.fits_intercept else image
 
     def _gradient(self, weights: np.ndarray) -> np.ndarray:
-        """That of (W, b), the intercepts in the last row and as seen from the centre."""
-        mixed = self.labels.mix(weights)
-        gradient = self.point.x + self.operator.exact_adjoint(mixed)
-        if not self.fits_intercept:
-            return gradient
-        sums = mixed.sum(axis=0)
-        return np.concatenate([gradient - np.outer(self.centre, sums), sums[None]])
+        gradient = self.pull(weights)
+        gradient[: self.centre.size] += self.point.x
+        return gradient
 
     def towards(self, step: np.ndarray) -> Direction:
         """A step of W, and of the intercepts as seen from the centre, as a direction."""
@@ -152,43 +154,23 @@ class ClassForm(Movable):
         dp = self._margins(dW, db)
         return Direction.of(dW, db, dp, float(np.vdot(W, dW)), float(np.vdot(dW, dW)))
 
-    def _has_room(self, size: int) -> bool:
-        """Whether there is memory for a copy of that many rows; sparse ones always are copied."""
-        is_small = 4 * size * self.centre.size <= self.settings.memory // 4
-        return self.operator.is_sparse or is_small
+    def solved(self, hessian: Hessian, rhs: np.ndarray, accuracy: float) -> np.ndarray:
+        """H⁻¹ rhs to this relative accuracy.
 
-    def _rows_at(self, index: np.ndarray, precision: type) -> ActiveRows:
-        """The named rows, copied again only if they differ from the last ones.
-
-        All the rows as they are, if there is no room for a copy.
+        A preconditioner is given up once it takes twice the products that it took when new.
         """
-        if not self._has_room(index.size):
-            return ActiveRows(self.operator, self.fits_intercept, self.centre)
-        rows = self._active
-        if rows is None or rows.dtype != precision or not np.array_equal(self._index, index):
-            self._active = rows = None  # a preconditioner may still hold those before
-            copy = copy_of(self.operator, index, self.centre, precision)
-            self._active = rows = ActiveRows(copy, self.fits_intercept)
-            self._index = index
-        return rows
-
-    def _solved(self, hessian: Hessian, rhs: np.ndarray) -> np.ndarray:
-        """H⁻¹ rhs to the relative accuracy asked for.
-
-        An old preconditioner is given up where it takes twice the products that it took when new.
-        """
-        gradients, is_solved = ConjugateGradients(hessian.times, rhs), False
-        if self._blocks is not None and self._blocks.C == hessian.C:
-            limit, blocks = max(LEAST_PRODUCTS, int(STALE * self._usual_products)), self._blocks
-            is_solved = gradients.run(blocks.centred, self.accuracy, limit, by_gain=True)
-        if not (is_solved or gradients.has_failed):
-            used = gradients.products
+        is_new = self._blocks is None or self._blocks.C != hessian.C
+        if self._blocks is None or is_new:
             self._blocks = None  # its memory first
             self._blocks = ClassBlocks(hessian, self.settings)
-            gradients.run(self._blocks.centred, self.accuracy, PRODUCTS, by_gain=True)
-            self._usual_products = gradients.products - used
-        if gradients.has_failed:  # rounding: the next step is in double precision
-            self._blocks, self._needs_double = None, True
+        gradients = ConjugateGradients(hessian.times, rhs)
+        gradients.run(self._blocks.centred, accuracy, PRODUCTS, by_gain=True)
+        if is_new:
+            self._usual_products = max(gradients.products, FEW_PRODUCTS)
+        if gradients.has_failed or gradients.products > STALE * self._usual_products:
+            self._blocks = None
+        # rounding: the next step is in double precision
+        self._needs_double |= gradients.has_failed and hessian.rows.m > 0
         return gradients.x
 
 
@@ -198,8 +180,7 @@ def balanced(form: ClassForm, weights: np.ndarray) -> np.ndarray:
     length = float(np.mean(form.operator.row_norms))
     idle, best, least = 0, q, math.inf
     for _ in range(ROUNDS):
-        hessian = form.hessian(q)
-        image = hessian.rows.adjoint(hessian.pairs.mix(hessian.active))
+        image = form.pull(q)
         size = float(np.linalg.norm(image))
         idle = 0 if size < 0.5 * least else idle + 1
         if size < least:
@@ -207,10 +188,9 @@ def balanced(form: ClassForm, weights: np.ndarray) -> np.ndarray:
         if not size > SMALL * length or idle > IDLE:
             break
         # v by least squares
-        gradients = ConjugateGradients(hessian.times, hessian.C * image)
-        blocks = ClassBlocks(hessian, form.settings)
-        gradients.run(blocks.centred, 1e-10, WITNESS_PRODUCTS, by_gain=True)
-        q = q * np.maximum(1.0 - form.towards(gradients.x).dp, 0.0)
+        sigma = STIFFNESS * form.labels.n_classes / float(q @ form.problem.row_norms**2)
+        v = form.solved(form.hessian(q, sigma), -sigma * image, 1e-10)
+        q = q * np.maximum(1.0 - form.towards(v).dp, 0.0)
         mass = float(q.sum())
         if not mass > 0.0:
             break

@@ -8,9 +8,8 @@ two passes over the rows that have an active pair. Its diagonal block of class c
 
 on the rows S_c where that is not zero. Where these are fewer than the features, Woodbury's formula
 B_c⁻¹ = I − X_SᵀG_cX_S with G_c = (D_c⁻¹/C + X_SX_Sᵀ)⁻¹ needs an |S_c| × |S_c| matrix only. An
-intercept, which has no term in the identity, is a border that is eliminated:
-
-    u = C XᵀD_c1,  t = B_c⁻¹u,  σ = C 1ᵀD_c1 − uᵀt,  z_b = (r_b − tᵀr)/σ,  z = B_c⁻¹r − t z_b.
+intercept, which has no term in the identity, is a border of B_c: u = C XᵀD_c1 and C 1ᵀD_c1. With
+the weights a = G_c(X_Sr + z_b1) it is eliminated: z = r − X_Sᵀa, z_b such that 1ᵀa = r_b.
 """
 
 import math
@@ -23,6 +22,7 @@ import scipy.sparse as sp
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.squares import inverse_in_place
 from momentron.arithmetic.threads import in_threads
+from momentron.dual.labels import ManyClasses
 from momentron.rows import DenseOperator, MatrixOperator, SparseOperator
 from momentron.rows.operator import row_blocks
 from momentron.solvers.auto.linear_algebra import add_to_diagonal
@@ -37,35 +37,9 @@ SPARSE_WORK = 5000.0
 THIN_PASSES = 50.0  # over all rows, by which a block that is held by its rows takes more when used
 
 
-class PairTable:
-    """The labels' part of a Hessian: tables of k numbers per example.
-
-    An example i of class c has k − 1 pairs (i, j), whose functional margins are F_ic − F_ij. Tables
-    hold a number for every pair, and zero in column c of row i.
-    """
-
-    def __init__(self, labels: np.ndarray, n_classes: int) -> None:
-        self.labels, self.shape = labels, (labels.size, n_classes)
-        self._own = n_classes * np.arange(labels.size) + labels  # places in a flat table
-
-    def margins(self, F: np.ndarray) -> np.ndarray:
-        """F_ic − F_ij."""
-        return F.take(self._own)[:, None] - F
-
-    def mix(self, table: np.ndarray) -> np.ndarray:
-        """Σ_j t_ij (e_c − e_j) in row i: the transpose of `margins`."""
-        mixed = -table
-        mixed.reshape(-1)[self._own] = table.sum(axis=1)
-        return mixed
-
-    def diagonal(self, active: np.ndarray) -> np.ndarray:
-        """The diagonals of the M_i, one row per example; pairs may have weights."""
-        return np.abs(self.mix(active.astype(np.float64)))
-
-
 class ActiveRows:
-    """The rows of a matrix, seen from a `centre` if there is one, and with a column of ones behind
-    them if there are intercepts.
+    """The rows of a matrix, seen from a `centre`, and with a column of ones behind them if there
+    are intercepts.
 
     They serve products that decide nothing but a direction, most often in single precision. Vectors
     have shape (width, k), or (width + 1, k) with the intercepts in the last row.
@@ -74,21 +48,21 @@ class ActiveRows:
     def __init__(
         self, operator: MatrixOperator, has_border: bool, centre: np.ndarray | None = None
     ) -> None:
-        self.operator, self.has_border, self.centre = operator, has_border, centre
         self.dtype, (self.m, self.width) = operator.X.dtype, operator.shape
+        self.operator, self.has_border, self.centre = operator, has_border, centre
 
     def times(self, V: np.ndarray) -> np.ndarray:
-        """X V, shape (m, k), with the intercepts if V has any."""
+        """X V, shape (m, k)."""
         require_time()
         products = self.operator.apply(V[: self.width]).astype(self.dtype, copy=False)
-        if V.shape[0] > self.width:
-            products += V[-1].astype(self.dtype)
+        if self.has_border:
+            products += V[-1]
         if self.centre is not None:
-            products -= (self.centre @ V[: self.width]).astype(self.dtype)
+            products -= self.centre @ V[: self.width]
         return products
 
     def adjoint(self, A: np.ndarray) -> np.ndarray:
-        """The transpose, as float64, with a row for the intercepts if there are any."""
+        """The transpose, as float64."""
         require_time()
         image, sums = self.operator.adjoint(A), A.sum(axis=0, dtype=np.float64)
         if self.centre is not None:
@@ -140,19 +114,34 @@ def _dense(A: Any) -> np.ndarray:
 
 
 class Hessian:
-    """V ↦ V + C Xᵀ(M_i applied to the rows of XV), over the rows that have an active pair."""
+    """V ↦ V + C Xᵀ(M_i applied to the rows of XV), over the rows that have an active pair.
 
-    def __init__(self, rows: ActiveRows, pairs: PairTable, active: np.ndarray, C: float) -> None:
-        self.rows, self.pairs, self.active, self.C = rows, pairs, active, C
+    Parameters
+    ----------
+    rows : ActiveRows
+    labels : ManyClasses
+        Of these rows.
+    active : ndarray of shape (m, k)
+        The pairs that are active, or their weights; zero for the true labels.
+    C : float
+    """
+
+    def __init__(self, rows: ActiveRows, labels: ManyClasses, active: np.ndarray, C: float) -> None:
+        self.rows, self.labels, self.active, self.C = rows, labels, active, C
         self._weights = active.astype(rows.dtype)
 
     def times(self, V: np.ndarray) -> np.ndarray:
         """H V; intercepts, in the last row, have no part in the identity."""
-        pairs, width = self.pairs, self.rows.width
-        product = self.rows.adjoint(pairs.mix(pairs.margins(self.rows.times(V)) * self._weights))
+        leads, width = self.labels.leads(self.rows.times(V)), self.rows.width
+        leads *= self._weights
+        product = self.rows.adjoint(self.labels.mixed(leads))
         product *= self.C
         product[:width] += V[:width]
         return product
+
+    def diagonals(self) -> np.ndarray:
+        """C (M_i)_cc of every row and class."""
+        return self.C * np.abs(self.labels.mixed(self.active.astype(np.float64)))
 
 
 class ClassBlocks:
@@ -163,12 +152,11 @@ class ClassBlocks:
     """
 
     def __init__(self, hessian: Hessian, settings: AutoSettings = SETTINGS) -> None:
-        self.rows, self.C = hessian.rows, hessian.C
-        weights = self.C * hessian.pairs.diagonal(hessian.active)
+        self.rows, self.C, weights = hessian.rows, hessian.C, hessian.diagonals()
+        self._borders = self.rows.adjoint(weights) if self.rows.has_border else weights
         self._by_rows: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # (S_c, G_c)
-        self._inverses: dict[int, np.ndarray] = {}  # those of the B_c, or of their diagonals
+        self._inverses: dict[int, np.ndarray] = {}  # of bordered blocks, or of their diagonals
         in_threads(lambda task: task[0](*task[1:]), list(self._plan(weights, settings)))
-        self._border = self._eliminate(self.rows.adjoint(weights)) if self.rows.has_border else None
 
     def _plan(
         self, weights: np.ndarray, settings: AutoSettings
@@ -198,47 +186,38 @@ class ClassBlocks:
         self._by_rows[c] = S, _inverse(add_to_diagonal(K, (1.0 / D).astype(K.dtype)))
 
     def _hold_inverse(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
-        self._inverses[c] = _inverse(add_to_diagonal(self.rows.covariance(S, D), 1.0))
+        B = add_to_diagonal(self.rows.covariance(S, D), 1.0)
+        if self.rows.has_border:
+            border = self._borders[:, c].astype(B.dtype)
+            B = np.block([[B, border[:-1, None]], [border]])
+            B[-1, -1] *= 1.0 + 100.0 * np.finfo(B.dtype).eps  # rounding keeps it definite
+        self._inverses[c] = _inverse(B)
 
     def _hold_diagonal(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
-        self._inverses[c] = 1.0 / (1.0 + self.rows.curvatures(S, D))
-
-    def _eliminate(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(t, σ) of every class."""
-        t = self._inner(u[:-1])
-        # a diagonal knows nothing of the intercept: what is left of σ would be negative, or nothing
-        t[:, [c for c, inverse in self._inverses.items() if inverse.ndim == 1]] = 0.0
-        sigma = u[-1] - np.einsum("ij,ij->j", u[:-1], t)
-        if self._by_rows:  # σ = 1ᵀG1 and t = XᵀG1: nothing cancels
-            spread = np.zeros((self.rows.m, len(self._by_rows)), self.rows.dtype)
-            for place, (c, (S, G)) in enumerate(self._by_rows.items()):
-                sums = G.sum(axis=1)
-                spread[S, place], sigma[c] = sums, sums.sum(dtype=np.float64)
-            t[:, list(self._by_rows)] = self.rows.adjoint(spread)[:-1]
-        # a class without active pairs leaves its intercept where it is
-        return t, np.where(u[-1] > 0.0, np.maximum(sigma, 1e-12 * u[-1]), np.inf)
+        diagonal = 1.0 + self.rows.curvatures(S, D)
+        if self.rows.has_border:
+            diagonal = np.append(diagonal, self._borders[-1, c])
+        self._inverses[c] = 1.0 / diagonal
 
     def apply(self, r: np.ndarray) -> np.ndarray:
-        """The blocks' inverse times r."""
-        if self._border is None:
-            return self._inner(r)
-        t, sigma = self._border
-        z_b = (r[-1] - np.einsum("ij,ij->j", t, r[:-1])) / sigma
-        return np.concatenate([self._inner(r[:-1]) - t * z_b, z_b[None]])
-
-    def _inner(self, r: np.ndarray) -> np.ndarray:
-        """The same without intercepts."""
-        z = r.copy()
-        if self._by_rows:
-            columns = list(self._by_rows)
-            products = self.rows.times(r[:, columns])
-            spread = np.zeros_like(products)
-            for place, (S, G) in enumerate(self._by_rows.values()):
-                spread[S, place] = G @ products[S, place]
-            z[:, columns] -= self.rows.adjoint(spread)[: self.rows.width]
+        """The blocks' inverse times r; it leaves the intercepts of classes without one alone."""
+        z, rows, has_border = r.copy(), self.rows, self.rows.has_border
+        z[rows.width :] = 0.0
         for c, inverse in self._inverses.items():
             own = r[:, c].astype(inverse.dtype)
             z[:, c] = inverse @ own if inverse.ndim > 1 else inverse * own
+        if not self._by_rows:
+            return z
+        columns = list(self._by_rows)
+        products = rows.times(z[:, columns])  # z = r there, without the intercepts
+        spread = np.zeros_like(products)
+        for place, (c, (S, G)) in enumerate(self._by_rows.items()):
+            spread[S, place] = G @ products[S, place]
+            if has_border:
+                sums = G.sum(axis=1)
+                z[-1, c] = (r[-1, c] - spread[S, place].sum()) / sums.sum()
+                spread[S, place] += sums * z[-1, c]
+        z[: rows.width, columns] -= rows.adjoint(spread)[: rows.width]
         return z
 
     def centred(self, r: np.ndarray) -> np.ndarray:

@@ -25,14 +25,13 @@ import numpy as np
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.squares import by_strips, inverse_in_place
 from momentron.arithmetic.threads import in_threads, own_threads
+from momentron.dual.labels import ManyClasses
 from momentron.rows.dense import matvec
-from momentron.solvers.auto.class_systems import PairTable
 from momentron.solvers.auto.linear_algebra import parts_of
 
 SINGLE = np.float32
 RELAXATION = 1.8  # over-relaxation
 GROWTH, TRIES = 10.0, 10  # of ρ where rounding leaves no inverse
-PASSES = 60  # over a row for its threshold: each takes another label off the sum
 FLOPS_OF_A_PASS = 400.0  # as many as all that is done to an entry of a table in one step
 
 
@@ -104,63 +103,55 @@ class Splitting:
     """B, Z and U, in the units of the inverse, and the intercepts b; C may be one per example."""
 
     def __init__(
-        self,
-        inverse: ShiftedInverse,
-        pairs: PairTable,
-        fits_intercept: bool,
-        C: float | np.ndarray = math.inf,
+        self, inverse: ShiftedInverse, labels: ManyClasses, C: float | np.ndarray = math.inf
     ) -> None:
-        self.inverse, self.pairs, self.fits_intercept = inverse, pairs, fits_intercept
-        n, k = pairs.shape
+        self.inverse, self.labels = inverse, labels
+        self.shape = n, k = labels.codes.size, labels.n_classes
         # how much of a step slack leaves: all of it where there is none
         stiffness = np.minimum(inverse.rho * inverse.unit * np.asarray(C).ravel(), 1e30)
-        self._holds = np.broadcast_to((stiffness / (1.0 + stiffness)).astype(SINGLE), n)
+        holds = np.broadcast_to((stiffness / (1.0 + stiffness)).astype(SINGLE), n)
+        self._holds = holds[:, None]
         self.b = np.zeros(k)
         self._target = np.full((n, k), -1.0 / k, SINGLE)
-        self._target[np.arange(n), pairs.labels] += 1.0
+        self._target[np.arange(n), labels.codes] += 1.0
         self._defect, self._Z, self._U, self._B = (np.zeros((n, k), SINGLE) for _ in range(4))
         self._right = self._target
-        self._levels = np.zeros(n, SINGLE)  # the thresholds of the last projection
 
     def go_to(self, weights: np.ndarray, outputs: np.ndarray) -> None:
-        """Begin at a table of weights, and at outputs that belong to them."""
-        self._Z = (self.inverse.unit * self.pairs.mix(weights)).astype(SINGLE)
+        """Begin at weights of the pairs, and at outputs that belong to them."""
+        self._Z = (-self.inverse.unit * self.labels.mix(weights)).astype(SINGLE)
         rest = self._target - outputs
         self._U = ((rest - rest.mean(axis=1, keepdims=True)) / self.inverse.rho).astype(SINGLE)
 
     def advance(self, steps: int) -> None:
         """So many steps."""
-        inverse, rho, (n, k) = self.inverse, SINGLE(self.inverse.rho), self.pairs.shape
+        inverse, rho, (n, k) = self.inverse, SINGLE(self.inverse.rho), self.shape
         parts = parts_of(n, min(n, own_threads(FLOPS_OF_A_PASS * self._Z.size)))
         for _ in range(steps):
             require_time()
             self._right = self._target + self._defect + rho * (self._Z - self._U)
             self._B = matvec(inverse.matrix, self._right).astype(SINGLE)
-            if self.fits_intercept:
+            if self.labels.fit_intercept:
                 b = self._B.sum(axis=0, dtype=np.float64) / inverse.sums.sum(dtype=np.float64)
                 self.b = b - b.sum() / k
                 self._B -= np.outer(inverse.sums, self.b.astype(SINGLE))
             in_threads(self._project, parts)
 
     def _project(self, rows: slice) -> None:
-        """Z and U of some rows, by Newton's method for t = v_c − hold · Σ_j max(0, t − v_j)."""
+        """Z and U of some rows, by the t with t = v_c − hold · Σ_j max(0, t − v_j)."""
         over, hold = SINGLE(RELAXATION), self._holds[rows]
         V = over * self._B[rows] + (SINGLE(1.0) - over) * self._Z[rows] + self._U[rows]
-        own = np.arange(V.shape[0]), self.pairs.labels[rows]
-        first, level = V[own], self._levels[rows]
-        rest = V.copy()
+        own = np.arange(V.shape[0]), self.labels.codes[rows]
+        first, rest = V[own], V.copy()
         rest[own] = np.inf
-        last = None
-        for _ in range(PASSES):
-            below = np.minimum(rest - level[:, None], 0.0)
-            counts = np.count_nonzero(below, axis=1).astype(SINGLE)
-            if last is not None and np.array_equal(last, counts):
-                break
-            level = level + (first - level + hold * below.sum(axis=1)) / (1.0 + hold * counts)
-            last = counts
-        Z = np.minimum(rest - level[:, None], 0.0) * hold[:, None]
+        # t is the least that any number of the smallest v_j would give
+        sums = np.sort(rest, axis=1)[:, :-1].cumsum(axis=1)
+        counts = np.arange(1, self.shape[1], dtype=SINGLE)
+        levels = ((first[:, None] + hold * sums) / (SINGLE(1.0) + hold * counts)).min(axis=1)
+        level = np.minimum(first, levels)[:, None]
+        Z = np.minimum(rest - level, 0.0) * hold
         Z[own] = -Z.sum(axis=1)
-        self._levels[rows], self._U[rows], self._Z[rows] = level, V - Z, Z
+        self._U[rows], self._Z[rows] = V - Z, Z
 
     def coefficients(self) -> np.ndarray:
         """Those of the examples in the classifier, as float64."""
@@ -169,10 +160,8 @@ class Splitting:
         return B / self.inverse.unit
 
     def weights(self) -> np.ndarray:
-        """The table of the pairs' weights."""
-        weights = -self._Z.astype(np.float64) / self.inverse.unit
-        weights[np.arange(weights.shape[0]), self.pairs.labels] = 0.0
-        return weights
+        """Those of the pairs."""
+        return self.labels.from_dual(-self._Z.astype(np.float64) / self.inverse.unit)
 
     def correct(self, outputs: np.ndarray) -> None:
         """Learn what the inverse is off by, from accurate outputs (less b) of the coefficients."""
