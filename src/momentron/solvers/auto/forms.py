@@ -8,12 +8,13 @@ matrix (`gram_form`), by d × d matrices, or by conjugate gradients (both in `pr
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from copy import copy
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.working_rows import WorkingRows
+from momentron.solvers.auto.working_rows import SignedRows
 
 if TYPE_CHECKING:
     from momentron.solvers.auto.gram_form import GramForm
@@ -52,15 +53,6 @@ class Direction(NamedTuple):
         if not curvature > 0.0:
             slope = curvature = 0.0
         return cls(dx, db, dp, slope, curvature)
-
-
-class InteriorStep(NamedTuple):
-    """What a full step of the interior point adds to the coordinates, to p and to α."""
-
-    dx: np.ndarray
-    db: np.ndarray
-    dp: np.ndarray
-    dalpha: np.ndarray
 
 
 class Bounds(NamedTuple):
@@ -155,6 +147,9 @@ def in_box(z: np.ndarray, upper: float | np.ndarray) -> np.ndarray:
 HARD = Loss(math.inf)
 
 
+Solve = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
 class Movable(ABC):
     """What Newton's method moves: a current point, and directions from it."""
 
@@ -204,12 +199,13 @@ class Form(Movable):
     `squares` count the column of the intercept in, where it is one of the coordinates.
     """
 
+    is_dual: bool = False  # whether x are weights u, w = Aᵀu
     is_explicit: bool = True  # whether margins can be computed from the rows, not from K alone
     has_factors: bool = True  # whether systems are solved by factors, not by products
     gram: "GramForm | None" = None  # itself, if it has the Gram matrix of all its rows
 
     def __init__(
-        self, rows: WorkingRows, squares: np.ndarray, scale: float, deadline: Deadline
+        self, rows: SignedRows, squares: np.ndarray, scale: float, deadline: Deadline
     ) -> None:
         self.rows, self.m, self.deadline = rows, rows.m, deadline
         self.dual_set, self.shares = rows.dual_set, rows.shares
@@ -218,11 +214,6 @@ class Form(Movable):
         self.length = math.sqrt(self.scale)  # a typical ‖a_i‖
         self.reset()
 
-    @property
-    def step_flops(self) -> float:
-        """The arithmetic of a step with all rows, as the interior point takes them."""
-        return self.newton_flops(self.m)
-
     # --- the current point ---------------------------------------------------------------------
 
     @abstractmethod
@@ -230,13 +221,23 @@ class Form(Movable):
         """Go to w = 0, b = 0."""
 
     @abstractmethod
-    def margins(self, x: np.ndarray, b: np.ndarray, *, from_rows: bool = False) -> np.ndarray:
-        """p of a point; from the rows themselves if asked."""
+    def image(self, x: np.ndarray) -> np.ndarray:
+        """What coordinates add to the margins."""
 
-    def refresh(self, *, from_rows: bool = False) -> None:
+    def margins(self, x: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """p of a point."""
+        return self.image(x) + self.dual_set.spread(b)
+
+    def refresh(self) -> None:
         """Compute p again, without accumulated rounding."""
         x, b, _ = self.point
-        self.point = Point(x, b, self.margins(x, b, from_rows=from_rows))
+        self.point = Point(x, b, self.margins(x, b))
+
+    def by_rows(self) -> Self:
+        """The same at the same point, with margins and lengths from the rows, if possible."""
+        form = copy(self)
+        form.refresh()
+        return form
 
     def taken(self, loss: Loss, weights: np.ndarray) -> np.ndarray:
         """The weights that a minimisation has found, which the point may be moved to."""
@@ -257,13 +258,22 @@ class Form(Movable):
     # --- systems -------------------------------------------------------------------------------
 
     @abstractmethod
-    def interior(
-        self, alpha: np.ndarray, theta: np.ndarray
-    ) -> Callable[[np.ndarray], InteriorStep]:
-        """The interior point's system K + Θ here, or its counterpart in the space of w.
+    def system(self, loss: Loss, between: np.ndarray, *, rough: bool = False) -> Solve:
+        """Newton's system here: from weights to the (dx, db) towards them.
 
-        It is factored once, and solved for any right side g of the rows' equations.
+        Rows between the bounds lose σ times what their margins gain; the others keep theirs.
         """
+
+    @abstractmethod
+    def slopes(self, dx: np.ndarray, image: np.ndarray) -> tuple[float, float]:
+        """(⟨w, dw⟩, ‖dw‖²)."""
+
+    def direction(
+        self, loss: Loss, weights: np.ndarray, between: np.ndarray, *, rough: bool = False
+    ) -> Direction:
+        dx, db = self.system(loss, between, rough=rough)(weights)
+        image, of = self.image(dx), Direction.of if self.is_dual else Direction
+        return of(dx, db, image + self.dual_set.spread(db), *self.slopes(dx, image))
 
     @abstractmethod
     def block(self, index: np.ndarray) -> np.ndarray:
@@ -279,28 +289,20 @@ class Form(Movable):
     # --- bounds --------------------------------------------------------------------------------
 
     @abstractmethod
-    def norm(self, *, from_rows: bool = False) -> float:
-        """‖w‖; from the rows themselves if asked, and possible."""
-
-    @abstractmethod
-    def dual_norm(self, q: np.ndarray, *, from_rows: bool = False) -> float:
-        """‖Aᵀq‖, in the same way."""
+    def dual_norm(self, q: np.ndarray) -> float:
+        """‖Aᵀq‖."""
 
     def project(self, q: np.ndarray, norm: float) -> tuple[np.ndarray, float]:
         """Weights near q with a smaller ‖Aᵀq‖, and that; q itself where none are known."""
         return q, norm
 
     def bounds(self, alpha: np.ndarray, loss: Loss = HARD, *, from_rows: bool = False) -> Bounds:
-        """Of the current point and α.
-
-        `from_rows` computes margins and lengths from the rows themselves, if possible.
-        """
-        q, (x, b, p), length = self.dual_set.feasible_or_none(alpha), self.point, math.inf
-        norm = self.norm(from_rows=from_rows)
+        """Of the current point and α; from the rows themselves if asked, and possible."""
         if from_rows:
-            p = self.margins(x, b, from_rows=True)
+            return self.by_rows().bounds(alpha, loss)
+        q, p, norm, length = self.dual_set.feasible_or_none(alpha), self.p, self.norm(), math.inf
         if q is not None:
-            length = self.dual_norm(q, from_rows=from_rows)
+            length = self.dual_norm(q)
         if loss is HARD:
             is_known = q is not None and norm > 0.0
             return Bounds(self.dual_set.worst(p) / norm, length) if is_known else UNBOUNDED

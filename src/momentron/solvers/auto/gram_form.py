@@ -2,16 +2,17 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from copy import copy
+from typing import Self
 
 import numpy as np
 
 from momentron.arithmetic.squares import factor_in_place, submatrix
 from momentron.rows.dense import matvec
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.forms import Direction, Form, InteriorStep, Loss, Point
+from momentron.solvers.auto.forms import Form, Loss, Point, Solve
 from momentron.solvers.auto.linear_algebra import add_to_diagonal, back_solve, cholesky_of
-from momentron.solvers.auto.working_rows import WorkingRows
+from momentron.solvers.auto.working_rows import SignedRows
 
 SINGLE_SIZE = 300  # rows up to which single precision saves nothing
 SINGLE_STIFFNESS = 1e3  # σ in units of 1/mean‖a‖² up to which single precision serves
@@ -20,13 +21,11 @@ SINGLE_STIFFNESS = 1e3  # σ in units of 1/mean‖a‖² up to which single prec
 class DualForm(Form):
     """w = Aᵀu: p = Ku + Yb, and a point's x is u."""
 
+    is_dual = True
+
     def reset(self) -> None:
         nothing = np.zeros(self.m)
         self.point = Point(nothing, np.zeros(self.Y.shape[1]), nothing)
-
-    @abstractmethod
-    def image(self, u: np.ndarray) -> np.ndarray:
-        """Ku, what weights add to the margins."""
 
     @abstractmethod
     def solved(
@@ -34,85 +33,66 @@ class DualForm(Form):
     ) -> tuple[np.ndarray, np.ndarray]:
         """(z, db) with (K + 1/σ)z + Y db = rhs and Yᵀz = missing, on the named rows."""
 
-    def margins(self, x: np.ndarray, b: np.ndarray, *, from_rows: bool = False) -> np.ndarray:
-        # K has squared the condition number of the rows; A(Aᵀu) has not
-        if from_rows and self.is_explicit:
-            product = self.rows.products(self.rows.combine(x))
-        else:
-            product = self.image(x)
-        return product + self.dual_set.spread(b)
-
     def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         self.point = self.at_weights(u, b)
 
     def at_weights(self, u: np.ndarray, b: np.ndarray) -> Point:
         return Point(u, b, self.margins(u, b))
 
-    def norm(self, *, from_rows: bool = False) -> float:
+    def norm(self) -> float:
         u, b, p = self.point
-        if from_rows and self.is_explicit:
-            return float(np.linalg.norm(self.rows.combine(u)))
         return math.sqrt(max(float(u @ (p - self.dual_set.spread(b))), 0.0))
 
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
         return self.rows.combine(self.point.x), self.point.b
 
-    def dual_norm(self, q: np.ndarray, *, from_rows: bool = False) -> float:
-        if from_rows and self.is_explicit:
-            return float(np.linalg.norm(self.rows.combine(q)))
+    def dual_norm(self, q: np.ndarray) -> float:
         return math.sqrt(max(float(q @ self.image(q)), 0.0))
 
-    # --- systems -------------------------------------------------------------------------------
+    def slopes(self, dx: np.ndarray, image: np.ndarray) -> tuple[float, float]:
+        return float(self.point.x @ image), float(dx @ image)
 
-    def direction(
-        self, loss: Loss, weights: np.ndarray, between: np.ndarray, *, rough: bool = False
-    ) -> Direction:
-        u, _, p = self.point
-        index = np.flatnonzero(between)
-        du = weights - u
-        du[index] = 0.0
-        centre = np.broadcast_to(loss.centre, u.shape)[index]
-        rhs = 1.0 - p[index] + (centre - u[index]) * ridge_of(loss, index)
-        if du.any():
-            rhs -= self.image(du)[index]
-        missing = -(self.Y.T @ (u + du))
-        du[index], db = self.solved(loss, index, rhs, missing, rough=rough)
-        product = self.image(du)
-        dp, slope = product + self.dual_set.spread(db), float(u @ product)
-        return Direction.of(du, db, dp, slope, float(du @ product))
+    def system(self, loss: Loss, between: np.ndarray, *, rough: bool = False) -> Solve:
+        u, index = self.point.x, between.nonzero()[0]
 
-    def interior(
-        self, alpha: np.ndarray, theta: np.ndarray
-    ) -> Callable[[np.ndarray], InteriorStep]:
-        if not np.array_equal(self.point.x, alpha):
-            self.point = self.at_weights(alpha, self.point.b)
-        missing, every = -(self.Y.T @ alpha), np.arange(self.m)
-        factor = cholesky_of(lambda: add_to_diagonal(self.block(every).T, theta))
+        def solve(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            du = weights - u
+            rhs = du[index] * ridge_of(loss, index)
+            du[index] = 0.0
+            if du.any():
+                rhs -= self.image(du)[index]
+            missing = -(self.Y.T @ (u + du))
+            du[index], db = self.solved(loss, index, rhs, missing, rough=rough)
+            return du, db
 
-        def step(g: np.ndarray) -> InteriorStep:
-            dalpha, db = bordered_solve(factor, g, self.Y, missing)
-            dp = self.image(dalpha) + self.dual_set.spread(db)
-            return InteriorStep(dalpha, db, dp, dalpha)
-
-        return step
+        return solve
 
 
 class GramForm(DualForm):
     """For fewer rows than features, and for working sets of kernels: the Gram matrix K = AAᵀ."""
 
-    def __init__(self, rows: WorkingRows, K: np.ndarray, deadline: Deadline) -> None:
+    def __init__(self, rows: SignedRows, K: np.ndarray, deadline: Deadline) -> None:
         self.K, self.is_explicit, self.gram = K, rows.is_explicit, self
+        self._reads_rows = False  # K has squared the condition number of the rows; A(Aᵀu) has not
         squares = K.diagonal().astype(np.float64)
         super().__init__(rows, squares, float(squares.sum()) / rows.m, deadline)
         self._K_single: np.ndarray | None = None
-        self._last: tuple[tuple[float, bool, bytes], np.ndarray] | None = None
+        self._last: tuple[tuple[bool, bytes, bytes], np.ndarray] | None = None
         self._room: np.ndarray | None = None
 
     def newton_flops(self, size: int) -> float:
         return size**3 / 3.0 + 2.0 * self.m**2
 
     def image(self, u: np.ndarray) -> np.ndarray:
+        if self._reads_rows:
+            return self.rows.products(self.rows.combine(u))
         return matvec(self.K, u)
+
+    def by_rows(self) -> Self:
+        form = copy(self)
+        form._reads_rows = self.is_explicit
+        form.refresh()
+        return form
 
     def block(self, index: np.ndarray) -> np.ndarray:
         return self.K.copy() if index.size == self.m else submatrix(self.K, index)
@@ -134,12 +114,12 @@ class GramForm(DualForm):
         A rough direction may be wrong in the last digits; others are corrected by the next one,
         with the same factor.
         """
-        serves = rough or loss.sigma * self.scale <= SINGLE_STIFFNESS
-        key = (loss.sigma, serves, index.tobytes())
+        ridge = ridge_of(loss, index)
+        serves = rough or bool(np.min(ridge, initial=np.inf) * SINGLE_STIFFNESS >= self.scale)
+        key = (serves, np.asarray(ridge).tobytes(), index.tobytes())
         if self._last is not None and self._last[0] == key:
             return self._last[1]
         self._last = factor = None  # its memory may be needed for the next
-        ridge = ridge_of(loss, index)
         if serves and index.size > SINGLE_SIZE:
             factor = self._single_factor(index, ridge)
         if factor is None:

@@ -280,7 +280,7 @@ def solve_by_newton(
         """
         nonlocal best, from_rows
         if from_rows:
-            form.refresh(from_rows=True)
+            form.point = form.by_rows().point
         bounds = form.bounds(lam)
         gap, upper, before = bounds.gap, bounds.upper, best
         best = min(best, gap)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentron.solvers.auto.forms import HARD, Form, InteriorStep, Loss, Point
+from momentron.solvers.auto.forms import HARD, Form, Loss, Point
 from momentron.solvers.auto.primal_form import reduced_form
 
 STEPS, BOX_STEPS = 60, 150
@@ -22,6 +22,7 @@ COLD_MASS = 6000.0  # Σα at a cold start without a box, in units of 1/mean‖a
 PROGRESS = 0.7  # a gap below this share of the best is progress
 DIVERGED = 1e3  # a gap above this multiple of the best is the end
 BOX_PATIENCE = 20  # iterations without progress in a box
+NO_WEIGHT = 1e-12  # 1/Θ, in units of 1/‖a‖², of rows that a matrix in the space of w lacks
 FALLEN = 1e-3  # the fall of ‖Aᵀq‖ after which α is projected on Aᵀq = 0 again
 
 
@@ -52,6 +53,8 @@ def interior_point(
             alpha = np.minimum(0.5 * upper, 1.0 / form.scale)
         state = InteriorPoint(alpha, np.ones(form.m), np.ones(form.m), math.inf)
         form.reset()
+        if form.is_dual:
+            form.point = form.at_weights(alpha, form.point.b)
     kept, kept_point = state, form.point
     idle, mark, fallen = 0, math.inf, math.inf
     witness: tuple[np.ndarray | None, float] = (None, math.inf)
@@ -68,15 +71,14 @@ def interior_point(
         enough = max(tol, form.gap_floor(length)) if upper is None else tol
         if gap <= enough or idle > _patience(kept.gap, upper) or diverged:
             break
-        if form.deadline.has_passed(form.step_flops):
+        if form.deadline.has_passed(form.newton_flops(form.m)):
             break
         moved = _direction(form, state, upper)
-        step = moved.step
-        if not (np.isfinite(moved.ds).all() and np.isfinite(step.dalpha).all()):
+        if not (np.isfinite(moved.ds).all() and np.isfinite(moved.dalpha).all()):
             break
         if upper is None and lower <= 0.0 and iteration > 1:
             has_fallen = length < FALLEN * fallen
-            q, size = _witness(form, state.alpha, step.dalpha, correct=has_fallen)
+            q, size = _witness(form, state.alpha, moved.dalpha, correct=has_fallen)
             fallen = length if has_fallen else fallen
             witness = (q, size) if size < witness[1] else witness
             if q is not None and size <= 1e-14 * form.length:
@@ -85,7 +87,8 @@ def interior_point(
         if not t > 1e-14:
             break
         state = moved.taken(state, upper, t)
-        x, b = form.point.x + t * step.dx, form.point.b + t * step.db
+        x = state.alpha if form.is_dual else form.point.x + t * moved.dx
+        b = form.point.b + t * moved.db
         form.point = Point(x, b, form.margins(x, b))  # computed again: residuals stay honest
     form.point = kept_point
     if upper is None and kept.gap >= 1.0 and witness[0] is not None:
@@ -108,19 +111,21 @@ def _room(state: InteriorPoint, upper: np.ndarray) -> np.ndarray:
 class _Move(NamedTuple):
     """A step of the point and of α, with what it does to both slacks."""
 
-    step: InteriorStep
+    dx: np.ndarray
+    db: np.ndarray
+    dalpha: np.ndarray
     ds: np.ndarray
     dxi: np.ndarray
 
     def longest(self, state: InteriorPoint, upper: np.ndarray | None) -> float:
         """The largest step that keeps α in the box and the slacks positive."""
-        falls = [-self.step.dalpha / state.alpha, -self.ds / state.s]
+        falls = [-self.dalpha / state.alpha, -self.ds / state.s]
         if upper is not None:
-            falls += [self.step.dalpha / _room(state, upper), -self.dxi / state.xi]
+            falls += [self.dalpha / _room(state, upper), -self.dxi / state.xi]
         return 1.0 / max(1e-30, *(float(fall.max(initial=0.0)) for fall in falls))
 
     def taken(self, state: InteriorPoint, upper: np.ndarray | None, t: float) -> InteriorPoint:
-        alpha, s = state.alpha + t * self.step.dalpha, state.s + t * self.ds
+        alpha, s = state.alpha + t * self.dalpha, state.s + t * self.ds
         if upper is None:
             return InteriorPoint(alpha, s, state.xi, math.inf)
         # rounding may leave a weight on its bound
@@ -134,7 +139,9 @@ def _direction(form: Form, state: InteriorPoint, upper: np.ndarray | None) -> _M
     room = None if upper is None else _room(state, upper)
     with np.errstate(over="ignore"):
         theta = s / alpha if room is None else s / alpha + xi / room
-    solve_system = form.interior(alpha, np.clip(theta, 1e-290, 1e290))
+    inverse = 1.0 / np.clip(theta, 1e-290, 1e290)
+    counts = np.ones(form.m, bool) if form.is_dual else inverse * form.squares > NO_WEIGHT
+    solve_system = form.system(Loss(1.0, shares=inverse), counts)
     residual = 1.0 + s - form.p
     mu, sides = float(alpha @ s), 1
     if room is not None:
@@ -146,21 +153,21 @@ def _direction(form: Form, state: InteriorPoint, upper: np.ndarray | None) -> _M
         """For the residuals of α s and (u − α) ξ; the better known of both slacks tells the other's
         change, which keeps p − 1 + ξ = s.
         """
+        missing = residual + above / alpha
+        if room is not None:
+            missing -= below / room
+        dx, db = solve_system(alpha + inverse * missing)
+        dp = form.margins(dx, db)
+        da = dx if form.is_dual else inverse * (missing - dp)
         if room is None:
-            step = solve_system(residual + above / alpha)
-            return _Move(step, step.dp - residual, xi)
-        step = solve_system(residual + above / alpha - below / room)
-        ds, dxi = (above - s * step.dalpha) / alpha, (below + xi * step.dalpha) / room
-        is_low = alpha < room
-        return _Move(
-            step,
-            np.where(is_low, step.dp + dxi - residual, ds),
-            np.where(is_low, dxi, residual - step.dp + ds),
-        )
+            return _Move(dx, db, da, dp - residual, xi)
+        ds, dxi, is_low = (above - s * da) / alpha, (below + xi * da) / room, alpha < room
+        ds = np.where(is_low, dp + dxi - residual, ds)
+        return _Move(dx, db, da, ds, np.where(is_low, dxi, residual - dp + ds))
 
     empty = xi if room is None else -room * xi
     move = solve(-alpha * s, empty)
-    da, ds, dxi = move.step.dalpha, move.ds, move.dxi
+    da, ds, dxi = move.dalpha, move.ds, move.dxi
     t = min(1.0, move.longest(state, upper))
     after = float((alpha + t * da) @ (s + t * ds))
     if room is not None:

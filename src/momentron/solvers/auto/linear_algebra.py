@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.linalg import lapack
 
-from momentron.arithmetic.clock import require_time
+from momentron.arithmetic.clock import Work
 from momentron.arithmetic.squares import factor_in_place, strips_of
 from momentron.arithmetic.threads import (
     MOST_PARTS,
@@ -18,7 +18,6 @@ from momentron.arithmetic.threads import (
     sum_in_threads,
 )
 
-PANEL = 64  # columns that are made orthogonal at a time
 STRIP = 256  # rows of a large Gram matrix computed at a time, at most
 PIECE = 4e9  # flops between two looks at the clock: a tenth of a second
 
@@ -56,31 +55,12 @@ def back_solve(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     if not rhs.size:  # no row has slack; LAPACK takes no empty matrix
         return np.zeros(rhs.shape)
     potrs = lapack.spotrs if factor.dtype == np.float32 else lapack.dpotrs
-    pieces = pieces_for(2.0 * factor.size * (rhs.size // max(rhs.shape[0], 1)))
-    if rhs.ndim == 1 or pieces == 1:
-        return potrs(factor, rhs, lower=1)[0].astype(np.float64, copy=False)
-    solution = np.empty(rhs.shape, order="F")
-    for part in parts_of(rhs.shape[1], min(pieces, rhs.shape[1])):
-        require_time()
-        solution[:, part] = potrs(factor, rhs[:, part], lower=1)[0]
-    return solution
+    return potrs(factor, rhs, lower=1)[0].astype(np.float64, copy=False)
 
 
 def thin_qr(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(Q, R) with A = QR and orthonormal columns in Q, some columns at a time."""
-    d, m = A.shape
-    rank = min(d, m)
-    Q, R = np.empty((d, rank)), np.zeros((rank, m))
-    for start in range(0, rank, PANEL):
-        require_time()
-        panel, known = slice(start, min(start + PANEL, rank)), Q[:, :start]
-        columns = A[:, panel]
-        for _ in range(2):  # one projection leaves rounding, the second nothing
-            shares = known.T @ columns
-            columns = columns - known @ shares
-            R[:start, panel] += shares
-        Q[:, panel], R[panel, panel] = np.linalg.qr(columns)
-    R[:, rank:] = Q.T @ A[:, rank:]
+    """(Q, R) with A = QR and orthonormal columns in Q."""
+    Q, R = Work(lambda _: np.linalg.qr(A)).result()
     return Q, R
 
 
@@ -95,17 +75,10 @@ def gram_product(A: np.ndarray) -> np.ndarray:
     out = np.empty((m, m))
 
     def fill(rows: slice) -> None:
-        strip, mirrored = out[rows, : rows.stop], out[: rows.start, rows]
-        pieces = pieces_for(2.0 * strip.size * depth)
-        for number, part in enumerate(parts_of(depth, max(1, min(pieces, depth)))):
-            require_time()
-            if number == 0:
-                np.matmul(A[rows, part], A[: rows.stop, part].T, out=strip)
-            else:
-                strip += A[rows, part] @ A[: rows.stop, part].T
-        mirrored[...] = strip[:, : rows.start].T
+        np.matmul(A[rows], A[: rows.stop].T, out=out[rows, : rows.stop])
+        out[: rows.start, rows] = out[rows, : rows.start].T
 
-    height = max(1, min(STRIP, -(-m // (2 * MOST_PARTS))))
+    height = max(1, min(STRIP, -(-m // (2 * MOST_PARTS)), int(PIECE / (2.0 * m * depth))))
     in_threads(fill, strips_of(0, m, height)[::-1])  # the long ones first
     return out
 
@@ -135,13 +108,8 @@ class ConjugateGradients:
     Any x on the way leads downhill.
     """
 
-    def __init__(
-        self,
-        multiply: Map,
-        rhs: np.ndarray,
-        dot: Callable[[np.ndarray, np.ndarray], float] = np.vdot,
-    ) -> None:
-        self.multiply, self.dot = multiply, dot
+    def __init__(self, multiply: Map, rhs: np.ndarray) -> None:
+        self.multiply = multiply
         self.x, self.r = np.zeros_like(rhs), rhs  # the solution so far, and rhs − Mx
         self.products = 0  # those with M so far
         self.has_failed = False  # whether rounding has made a matrix indefinite
@@ -156,7 +124,7 @@ class ConjugateGradients:
         gain = total = 0.0
         for count in range(limit + 1):
             z = precondition(self.r)
-            new = self.dot(self.r, z)
+            new = np.vdot(self.r, z)
             if count == 0:
                 goal = accuracy**2 * new
             if not new > 0.0:
@@ -170,7 +138,7 @@ class ConjugateGradients:
             rho = new
             product = self.multiply(p)
             self.products += 1
-            curvature = self.dot(p, product)
+            curvature = np.vdot(p, product)
             if not curvature > 0.0:
                 self.has_failed = True
                 return False

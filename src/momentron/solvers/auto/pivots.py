@@ -8,6 +8,7 @@ exchange of many rows at once leaves a singular matrix.
 """
 
 import math
+from contextlib import suppress
 
 import numpy as np
 from scipy.linalg import blas
@@ -21,7 +22,6 @@ from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 SATISFIED = 1.0 - 1e-12  # a functional margin of 1, but for rounding
 NOTHING = 1e-12  # of a unit of the entering weight: what rounding may have left of a zero
 CORRECTIONS = 3  # runs of pivots, each from margins computed again
-NOBODY = -1  # the holder of a slot that is free
 DROPS = 5  # solves in which rows without weight are dropped
 
 
@@ -37,122 +37,86 @@ def pivot(form: GramForm, S: np.ndarray, settings: AutoSettings = SETTINGS) -> n
     """
     left = settings.pivots
     form.forget()  # its memory may be needed
-    for _ in range(CORRECTIONS):
-        solved = _with_positive_weights(form, S)
-        if solved is None:
-            return None
-        S, point = solved
-        violators = np.count_nonzero(~S & (point.p < SATISFIED))
-        if violators == 0:
-            form.point = point
-            return point.x
-        members = np.flatnonzero(S)
-        if violators > few_violators(members.size):
-            return None
-        try:
-            support = Support(form, members, settings.pivot_room)
-        except np.linalg.LinAlgError:
-            return None
-        with np.errstate(divide="ignore", invalid="ignore"):
-            left = support.run(left)
-        if left <= 0:
-            return None
-        S = np.zeros(form.m, bool)
-        S[[row for row in support.holders if row != NOBODY]] = True
+    with np.errstate(divide="ignore", invalid="ignore"), suppress(np.linalg.LinAlgError):
+        for _ in range(CORRECTIONS):
+            S, point = _with_positive_weights(form, S)
+            violators = np.count_nonzero(~S & (point.p < SATISFIED))
+            if violators == 0:
+                form.point = point
+                return point.x
+            if violators > few_violators(int(np.count_nonzero(S))):
+                break
+            S, left = _with_all_margins(form, S, left)
     return None
 
 
-def _with_positive_weights(form: GramForm, S: np.ndarray) -> tuple[np.ndarray, Point] | None:
-    """S and a point with margins 1 and λ > 0 on it; rows that would have none are dropped."""
+def _with_positive_weights(form: GramForm, S: np.ndarray) -> tuple[np.ndarray, Point]:
+    """S and a point with margins 1 and λ > 0 on it; rows that would have none are dropped.
+
+    Raises LinAlgError where there are none, as `_with_all_margins`.
+    """
     for _ in range(DROPS):
         size = np.count_nonzero(S)
-        if not 0 < size <= MOST_FREE or form.deadline.has_passed(form.step_flops):
-            return None
+        if not 0 < size <= MOST_FREE or form.deadline.has_passed(form.newton_flops(form.m)):
+            break
         solved = equalise(form, S)
         if solved is None:
-            return None
+            break
         positive = S & (solved[0] > 0.0)
         if np.array_equal(positive, S):
             return S, solved[1]
         S = positive
-    return None
+    raise np.linalg.LinAlgError("no positive weights on these rows")
 
 
-class Support:
-    """S, its multipliers, and the inverse of its bordered Gram matrix, kept by rank-one updates.
+def _with_all_margins(form: GramForm, S: np.ndarray, left: int) -> tuple[np.ndarray, int]:
+    """S after pivots until no row is below the margin, and how many are left then.
 
-    The matrix is [[0, Y_Sᵀ], [Y_S, K_SS]]. Its rows and columns have slots, the first r of them for
-    the intercepts; slots that no row holds are zero in the inverse and in `x`, which is b and the
-    multipliers. At first S are the members, whose rows are independent, with room for others;
-    `holders` are the rows in the slots, those of the intercepts apart.
+    The bordered Gram matrix of S, [[0, Y_Sᵀ], [Y_S, K_SS]], has an inverse that is kept by rank-one
+    updates, among zeros for the other rows. A row that enters has its λ raised from zero until its
+    margin is 1; rows whose λ falls to zero on the way leave.
+
+    Raises
+    ------
+    LinAlgError
+        If the rows depend on each other, or pivots do not get there.
     """
-
-    def __init__(self, form: GramForm, members: np.ndarray, room: int) -> None:
-        self.K, self.smallest = form.K, SINGULAR * form.scale
-        self.r = r = form.Y.shape[1]
-        slots, size = min(form.m, members.size + room), r + members.size
-        self.holders = [*members.tolist(), *[NOBODY] * (slots - members.size)]
-        self._rows = np.zeros((r + slots, form.m))
-        self._rows[:r], self._rows[r:size] = form.Y.T, self.K[members]
-        matrix = np.zeros((size, size))
-        matrix[:, r:] = self._rows[:size, members]
-        matrix[r:, :r] = matrix[:r, r:].T
-        self.inverse = np.zeros((r + slots, r + slots), order="F")
-        self.inverse[:size, :size] = np.linalg.inv(matrix)
-        self.x = self.inverse[:, r:size].sum(axis=1)
-
-    def run(self, left: int) -> int:
-        """Pivots until no row is below the margin; how many are left then, 0 where too few."""
-        while left > 0:
-            p = self.x @ self._rows
-            j = int(p.argmin())
-            if p[j] >= SATISFIED or j in self.holders:  # which rounding has left there
-                break
-            left = self._enter(j, 1.0 - float(p[j]), left)
-        return left
-
-    def _enter(self, j: int, missing: float, left: int) -> int:
-        """Raise λ_j from zero until its margin is 1; rows whose λ falls to zero leave."""
-        weight, square, column = 0.0, float(self.K[j, j]), self._rows[:, j]
-        while left > 0:
+    r, Y, K = form.Y.shape[1], form.Y, form.K
+    G = np.block([[np.zeros((r, r)), Y.T], [Y, K]]) if r else K
+    held = np.append(np.ones(r, bool), S)  # the intercepts, and rows
+    members = np.ix_(held, held)
+    inverse = np.zeros(G.shape, order="F")
+    inverse[members] = np.linalg.inv(G[members])
+    x = inverse[:, r:].sum(axis=1)  # b, and λ
+    while left > 0:
+        p = G @ x
+        j = r + int(p[r:].argmin())
+        if p[j] >= SATISFIED or held[j]:  # which rounding has left there
+            return held[r:], left
+        weight, missing = 0.0, 1.0 - float(p[j])
+        while not held[j] and left > 0:
             require_time()
             left -= 1
-            u = self.inverse @ column
-            curvature, falls = square - float(column @ u), u[self.r :]
-            full = missing / curvature if curvature > self.smallest else math.inf
-            times = np.where(falls > NOTHING, self.x[self.r :] / falls, np.inf)
-            slot = int(times.argmin())
-            t = min(full, float(times[slot]))
+            u = inverse @ G[j]
+            curvature = float(G[j, j] - G[j] @ u)
+            full = missing / curvature if curvature > SINGULAR * form.scale else math.inf
+            times = np.where(u > NOTHING, x / u, np.inf)
+            i = r + int(times[r:].argmin())
+            t = min(full, float(times[i]))
             if not t < math.inf:  # a combination of the others, whose weights cancel with it
-                return 0
-            self.x -= t * u
+                break
+            x -= t * u
             weight += t
             missing -= t * curvature
             if t == full:
-                return left if self._add(j, weight, u, curvature) else 0
-            if not self._drop(slot):
-                return 0
-        return 0
-
-    def _add(self, j: int, weight: float, u: np.ndarray, curvature: float) -> bool:
-        """Whether there was a slot for row j."""
-        if NOBODY not in self.holders:
-            return False
-        slot = self.holders.index(NOBODY)
-        place, self.holders[slot] = self.r + slot, j
-        u[place] = -1.0
-        self.inverse = blas.dger(1.0 / curvature, u, u, a=self.inverse, overwrite_a=1)
-        self.x[place], self._rows[place] = weight, self.K[j]
-        return True
-
-    def _drop(self, slot: int) -> bool:
-        """Whether the row in a slot could leave."""
-        place, self.holders[slot] = self.r + slot, NOBODY
-        column = self.inverse[:, place].copy()
-        pivot = float(column[place])
-        if not pivot > 0.0 or max(self.holders) == NOBODY:
-            return False
-        self.inverse = blas.dger(-1.0 / pivot, column, column, a=self.inverse, overwrite_a=1)
-        self.inverse[place] = self.inverse[:, place] = 0.0  # but for rounding they are
-        self.x[place] = 0.0
-        return True
+                u[j], x[j], held[j] = -1.0, weight, True
+                inverse = blas.dger(1.0 / curvature, u, u, a=inverse, overwrite_a=1)
+                continue
+            u, x[i], held[i] = inverse[:, i].copy(), 0.0, False
+            if not (u[i] > 0.0 and held[r:].any()):
+                break
+            inverse = blas.dger(-1.0 / u[i], u, u, a=inverse, overwrite_a=1)
+            inverse[i] = inverse[:, i] = 0.0  # but for rounding they are
+        if not held[j]:
+            break
+    raise np.linalg.LinAlgError("pivots do not get there")

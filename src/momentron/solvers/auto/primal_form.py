@@ -1,34 +1,27 @@
 """The forms in the space of w: d × d matrices, or conjugate gradients on products with the rows."""
 
 import math
-from collections.abc import Callable
 from copy import copy
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import blas
 
 from momentron.arithmetic.clock import require_time
-from momentron.arithmetic.threads import own_threads
 from momentron.solvers.auto.deadline import Deadline, seconds_of
-from momentron.solvers.auto.forms import Direction, Form, InteriorStep, Loss, Point
+from momentron.solvers.auto.forms import Form, Loss, Point, Solve
 from momentron.solvers.auto.linear_algebra import (
     ConjugateGradients,
+    Map,
     add_to_diagonal,
     back_solve,
     cholesky_of,
-    parts_of,
-    pieces_for,
-    symmetric_product,
     thin_qr,
 )
 from momentron.solvers.auto.working_rows import SignedRows
 
 NOWHERE = np.zeros(0)  # no intercepts besides the coordinates, which include them
-BLOCK_ENTRIES = 4_000_000  # entries of rows that are densified or copied at a time
 RENEWED = 0.6  # the share of the rows whose change makes a Hessian from scratch
-NO_WEIGHT = 1e-12  # weights of rows, in units of 1/‖a‖², that the interior point's matrix lacks
 PROJECTIONS = 3  # steps of a projection
 A_FEW = 16  # rows that show whether it is worth looking for columns of zeros
 UNUSED = 0.1  # the share of columns of zeros from which they are left out
@@ -38,85 +31,11 @@ COPIED = 0.9  # the share of the rows with curvature up to which products are wi
 ENTRIES = (5e8, 2e9)  # of sparse and of dense rows, that are multiplied in a second
 
 
-class BorderedRows(SignedRows):
-    """Rows with the intercepts' columns βY appended, β a typical row length; k columns in all.
-
-    Sparse rows, and those of sets too large to copy, are read as they are; they are of two classes.
-    """
-
-    def __init__(self, rows: SignedRows, Y: np.ndarray, beta: float) -> None:
-        super().__init__(rows.X, rows.signs, rows.dual_set, rows.shares)
-        self.Y, self.beta, self.k = Y, beta, rows.d + Y.shape[1]
-
-    def copied(self) -> "BorderedRows":
-        """The same as a matrix, signed and bordered, which makes every product one BLAS call."""
-        X = np.column_stack([self.take(slice(None)), self.beta * self.Y])
-        rows = SignedRows(X, np.ones(self.m), self.dual_set, self.shares)
-        return BorderedRows(rows, self.Y[:, :0], self.beta)
-
-    def products(self, w: np.ndarray) -> np.ndarray:
-        p = super().products(w[: self.d])
-        return p + self.Y @ (self.beta * w[self.d :]) if self.Y.shape[1] else p
-
-    def combine(self, v: np.ndarray) -> np.ndarray:
-        g = super().combine(v)
-        return np.append(g, self.beta * (v @ self.Y)) if self.Y.shape[1] else g
-
-    def some(self, index: np.ndarray) -> "BorderedRows":
-        """Some of the rows, as they are."""
-        rows = SignedRows(self.X[index], self.signs[index], self.dual_set, self.shares_at(index))
-        return BorderedRows(rows, self.Y[index], self.beta)
-
-    def add_square(
-        self, M: np.ndarray, index: np.ndarray, weights: float | np.ndarray, sign: float = 1.0
-    ) -> np.ndarray:
-        """M + sign · Σ w a aᵀ over some of the rows, in the lower half and if possible in place."""
-        size = max(1, BLOCK_ENTRIES // self.k)
-        for start in range(0, index.size, size):
-            require_time()
-            part = slice(start, start + size)
-            roots = None if isinstance(weights, float) else np.sqrt(weights[part])[:, None]
-            M = self._add_block(M, index[part], roots, sign)
-        return M
-
-    def _add_block(
-        self, M: np.ndarray, index: np.ndarray, roots: np.ndarray | None, sign: float
-    ) -> np.ndarray:
-        """The same of some rows as they are, since the labels cancel (y² = 1)."""
-        X: Any = self.X[index]
-        # few entries compared with d
-        is_thin = self.is_sparse and 100.0 * (X.nnz / index.size) ** 2 < self.d**2
-        X = X.toarray() if self.is_sparse and not is_thin else X
-        if self.k > self.d:
-            border = np.full((index.size, 1), self.beta)
-            X = sp.hstack([X, border], format="csr") if is_thin else np.hstack([X, border])
-        if is_thin:
-            X = X if roots is None else sp.csr_array(X.multiply(roots))
-            for part in parts_of(self.k, 1 + self.k**2 // BLOCK_ENTRIES):
-                require_time()
-                M[:, part] += sign * (X.T @ X[:, part]).toarray()
-            return M
-        if roots is not None:
-            X *= roots  # a copy already: memory new to the process takes as long as this
-        return _plus_square(M, sign, X)
-
-
-def _plus_square(M: np.ndarray, sign: float, B: np.ndarray) -> np.ndarray:
-    """M + sign · BᵀB."""
-    flops = float(B.size) * B.shape[1]
-    if own_threads(flops) > 1 or pieces_for(flops) > 1:
-        M += sign * symmetric_product(B)
-        return M
-    return blas.dsyrk(sign, B.T, lower=1, beta=1.0, c=M, overwrite_c=1)
-
-
 class PrimalForm(Form):
     """For more rows than features; a point's x is w and the intercepts, each divided by β.
 
     Newton's systems are ridge/σ + A_SᵀA_S, updated by the rows that come and go.
     """
-
-    rows: SignedRows
 
     def __init__(
         self,
@@ -131,14 +50,12 @@ class PrimalForm(Form):
         # rows of zeros alone have no length: any will do
         length = math.sqrt(scale) if scale > 1e-290 else 1.0
         self.beta = length if Y.shape[1] else 0.0
-        self.A = BorderedRows(rows, Y, self.beta)
-        if not (rows.is_sparse or borrow):
-            self.A = self.A.copied()
+        self.A = rows.bordered(self.beta, is_copied=not (rows.is_sparse or borrow))
         self.ridge = np.ones(self.A.k)
         self.ridge[rows.d :] = 0.0
         super().__init__(rows, squares + self.beta**2, scale, deadline)
         self._H: np.ndarray | None = None  # Σ s a aᵀ over the rows S, lower half
-        self._S = np.zeros(self.m, bool)
+        self._S, self._shares = np.zeros(self.m, bool), self.shares
         self._whole: tuple[PrimalForm, np.ndarray] | None = None  # of a part, and its rows there
         self.pull: float | np.ndarray = 0.0  # Aᵀα of the rows that a part leaves out
 
@@ -148,39 +65,41 @@ class PrimalForm(Form):
     def reset(self) -> None:
         self.point = Point(np.zeros(self.A.k), NOWHERE, np.zeros(self.m))
 
-    def margins(self, x: np.ndarray, b: np.ndarray, *, from_rows: bool = False) -> np.ndarray:
+    def image(self, x: np.ndarray) -> np.ndarray:
         return self.A.products(x)
+
+    def margins(self, x: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return self.image(x)
 
     def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         x = np.append(w, b / self.beta) if self.beta else w
-        self.point = Point(x, NOWHERE, self.A.products(x))
+        self.point = Point(x, NOWHERE, self.image(x))
 
     def at_weights(self, u: np.ndarray, b: np.ndarray) -> Point:
         x = self.A.combine(u)
         if self.beta:
             x[self.rows.d :] = b / self.beta
-        return Point(x, NOWHERE, self.A.products(x))
+        return Point(x, NOWHERE, self.image(x))
 
-    def norm(self, *, from_rows: bool = False) -> float:
-        x = self.point.x
+    def norm(self) -> float:
+        return self._length(self.point.x)
+
+    def dual_norm(self, q: np.ndarray) -> float:
+        return self._length(self.A.combine(q))
+
+    def _length(self, x: np.ndarray) -> float:
         return float(np.sqrt((self.ridge * x) @ x))
 
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
         x, d = self.point.x, self.rows.d
         return x[:d].copy(), self.beta * x[d:]
 
-    def dual_norm(self, q: np.ndarray, *, from_rows: bool = False) -> float:
-        z = self.A.combine(q)
-        return float(np.sqrt((self.ridge * z) @ z))
-
     def project(self, q: np.ndarray, norm: float) -> tuple[np.ndarray, float]:
         """The nearest q′ with Aᵀq′ = 0 in the norm Σ (dq/q)², which keeps signs; the best met."""
-        weights = q * q
-        M = self.A.add_square(self._zeros(), np.arange(self.m), weights)
-        add_to_diagonal(M, 1e-14 * float(M.diagonal().max()))
-        factor, best = cholesky_of(lambda: M.copy(order="F")), (q, norm)
+        loss, best = Loss(1e14 / float(q * q @ self.squares), shares=q * q), (q, norm)
+        solve = self.inverse(loss, np.ones(self.m, bool))
         for _ in range(PROJECTIONS):
-            corrected = q - weights * self.A.products(back_solve(factor, self.A.combine(q)))
+            corrected = q - loss.stiffness * self.image(solve(self.A.combine(q)))
             projected = self.dual_set.feasible_or_none(corrected)
             if projected is None:
                 break
@@ -195,77 +114,59 @@ class PrimalForm(Form):
 
     # --- systems -------------------------------------------------------------------------------
 
-    def direction(
-        self, loss: Loss, weights: np.ndarray, between: np.ndarray, *, rough: bool = False
-    ) -> Direction:
-        pull = self.ridge * self.point.x - self.pull
-        dx = self.newton_step(between, loss.sigma, self.A.combine(weights) - pull)
-        curvature = float((self.ridge * dx) @ dx)
-        return Direction(dx, NOWHERE, self.A.products(dx), float(pull @ dx), curvature)
+    def system(self, loss: Loss, between: np.ndarray, *, rough: bool = False) -> Solve:
+        solve, pull = self.inverse(loss, between), self._pull_here()
+        return lambda weights: (solve(self.A.combine(weights) - pull), NOWHERE)
 
-    def newton_step(self, S: np.ndarray, sigma: float, gradient: np.ndarray) -> np.ndarray:
-        """(ridge + σ A_SᵀA_S)⁻¹ gradient."""
-        H = self._hessian(S)
+    def _pull_here(self) -> np.ndarray:
+        return self.ridge * self.point.x - self.pull
+
+    def slopes(self, dx: np.ndarray, image: np.ndarray) -> tuple[float, float]:
+        return float(self._pull_here() @ dx), float((self.ridge * dx) @ dx)
+
+    def inverse(self, loss: Loss, S: np.ndarray) -> Map:
+        """(ridge + Σ σ a aᵀ)⁻¹ over the rows S."""
+        H, sigma = self._hessian(S, loss.shares), loss.sigma
 
         def system() -> np.ndarray:
-            return self._held(add_to_diagonal(H.copy(order="F"), self.ridge / sigma))
+            # hardly any ridge for the intercepts: one that no row holds is left where it is
+            M = add_to_diagonal(H.copy(order="F"), self.ridge / sigma)
+            top = max(float(M.diagonal().max()), 1e-300)
+            return add_to_diagonal(M, 1e-14 * (1.0 - self.ridge) * top)
 
         factor = cholesky_of(system)
-        return back_solve(factor, gradient / sigma)
+        return lambda gradient: back_solve(factor, gradient / sigma)
 
-    def _held(self, M: np.ndarray) -> np.ndarray:
-        """M with hardly any ridge for the intercepts: one that no row holds is left where it is."""
-        top = max(float(M.diagonal().max()), 1e-300)
-        return add_to_diagonal(M, 1e-14 * (1.0 - self.ridge) * top)
-
-    def _hessian(self, S: np.ndarray) -> np.ndarray:
-        """A_SᵀA_S, rows with shares of C multiplied by them: not to be written to."""
+    def _hessian(self, S: np.ndarray, shares: float | np.ndarray) -> np.ndarray:
+        """Σ s a aᵀ over the rows S: not to be written to."""
         if self._whole is not None:
             whole, index = self._whole
             among_all = np.zeros(whole.m, bool)
             among_all[index] = S
-            return whole._hessian(among_all)
-        changed = np.flatnonzero(self._S != S)
+            return whole._hessian(among_all, whole._shares)
+        changed = (self._S != S).nonzero()[0]
         H, joins = self._H, S[changed]
-        if H is None or changed.size > RENEWED * np.count_nonzero(S):
-            H, changed = self._zeros(), np.flatnonzero(S)
+        is_other = isinstance(shares, np.ndarray) and shares is not self._shares
+        if H is None or is_other or changed.size > RENEWED * np.count_nonzero(S):
+            H, changed = np.zeros((self.A.k, self.A.k), order="F"), S.nonzero()[0]
             joins = np.ones(changed.size, bool)
         self._H = None  # a change that is cut short leaves none
         for sign, index in ((1.0, changed[joins]), (-1.0, changed[~joins])):
             if index.size:
-                H = self.A.add_square(H, index, self.rows.shares_at(index), sign)
-        self._H, self._S = H, S.copy()
+                weights = shares[index] if isinstance(shares, np.ndarray) else shares
+                H = self.A.add_square(H, index, weights, sign)
+        self._H, self._S, self._shares = H, S.copy(), shares
         return H
 
     def part(self, index: np.ndarray, weights: np.ndarray) -> Self:
         part, held = copy(self), weights.copy()
         held[index] = 0.0
         part.pull, part._whole = self.A.combine(held), (self, index)
-        part.A = self.A.some(index)
-        part.rows, part.m, part.shares = part.A, index.size, part.A.shares
+        part.A = part.rows = self.A.some(index)
+        part.m, part.shares = index.size, part.A.shares
         part.Y, part.squares = self.Y[index], self.squares[index]
         part.point = self.point._replace(p=self.p[index])
         return part
-
-    def _zeros(self) -> np.ndarray:
-        return np.zeros((self.A.k, self.A.k), order="F")
-
-    def interior(
-        self, alpha: np.ndarray, theta: np.ndarray
-    ) -> Callable[[np.ndarray], InteriorStep]:
-        A, inverse = self.A, 1.0 / theta
-        missing = A.combine(alpha) - self.ridge * self.point.x
-        keep = np.flatnonzero(inverse * self.squares > NO_WEIGHT)
-        M = A.add_square(self._zeros(), keep, inverse[keep])
-        M = self._held(add_to_diagonal(M, self.ridge))
-        factor = cholesky_of(lambda: M.copy(order="F"))
-
-        def step(g: np.ndarray) -> InteriorStep:
-            dx = back_solve(factor, A.combine(inverse * g) + missing)
-            dp = A.products(dx)
-            return InteriorStep(dx, NOWHERE, dp, inverse * (g - dp))
-
-        return step
 
 
 class SpannedForm(PrimalForm):
@@ -337,8 +238,8 @@ class ProductForm(PrimalForm):
         share = size / max(self.m, 1)  # a tenth of the most products, which few directions take
         return 0.1 * self.accuracy[1] * share * product_seconds(self.rows.X) / seconds_of(1.0)
 
-    def newton_step(self, S: np.ndarray, sigma: float, gradient: np.ndarray) -> np.ndarray:
-        stiffness = sigma * S * self.rows.shares
+    def inverse(self, loss: Loss, S: np.ndarray) -> Map:
+        stiffness = S * loss.stiffness
         diagonal = self._diagonal(stiffness) if self.is_scaled else 1.0
         rows = self.A
         if np.count_nonzero(S) < COPIED * self.m:
@@ -349,9 +250,12 @@ class ProductForm(PrimalForm):
             require_time()
             return self.ridge * v + rows.combine(stiffness * rows.products(v))
 
-        gradients = ConjugateGradients(multiply, gradient)
-        gradients.run(lambda r: r / diagonal, *self.accuracy)
-        return gradients.x
+        def solve(gradient: np.ndarray) -> np.ndarray:
+            gradients = ConjugateGradients(multiply, gradient)
+            gradients.run(lambda r: r / diagonal, *self.accuracy)
+            return gradients.x
+
+        return solve
 
     def _diagonal(self, stiffness: np.ndarray) -> np.ndarray:
         """That of ridge + Σ σ a aᵀ."""

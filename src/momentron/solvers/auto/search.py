@@ -23,7 +23,6 @@ SUPPORT = 1e-9  # multipliers below this share of the largest are not support
 CROWDED_ROUNDS = 6  # solves with as many rows as the memory allows, before giving up
 ROUNDING_GAP = 1e-8  # the gap that only rounding keeps open, if no row outside is worse than inside
 NEARLY_VANISHED = 1e-11  # ‖Zᵀq‖ over the longest row that the certificate might call a witness
-EXACT_ROWS = 4096  # rows of single precision that are converted at a time
 MOST_SUSPECTS = 50  # pairs of rows that are compared in the search for equal ones
 
 
@@ -238,29 +237,21 @@ class Search(Engine):
     ) -> None:
         """Take a classifier and multipliers as the answer: one pass over all the rows.
 
-        `is_exact` asks for float64 in every row that single precision, of the data or of kernel
-        values, cannot place clearly above the margin; `upper` is the bound of the
-        multipliers, if it is known.
+        `is_exact` asks for float64, of kernel values in every row that single precision cannot
+        place clearly above the margin; `upper` is the bound of the multipliers, if it is known.
         """
-        sets = self.sets
-        products = sets.operator.apply(w)
+        operator, labels = self.sets.operator, self.sets.labels
+        if is_exact and not self.sets.is_kernel:
+            products, operator.passes = operator.scores_in_double(w), operator.passes + 1
+        else:
+            products = operator.apply(w)
         p = self._margins(products, b)
-        kernel, matrix = sets.kernel, sets.matrix
-        if is_exact and kernel is not None:
-            errors = kernel.single_errors(w)
-            if errors is not None:
-                width = 2.0 * errors.reshape(products.shape[0], -1).max(axis=1)
-                width = width[sets.labels.examples(np.arange(self.size))]
-                w = kernel.in_double(w, self._examples_below(p - width, 1.01))
-                products = kernel.apply(w)
-                p = self._margins(products, b)
-        elif is_exact and matrix is not None and matrix.X.dtype == np.float32:
-            top = float(np.abs(b).max(initial=0.0))
-            off = 1e-6 * (float(np.linalg.norm(w)) * sets.operator.radius + top)
-            near = self._examples_below(p, 1.01 + off)
-            for start in range(0, near.size, EXACT_ROWS):
-                part = near[start : start + EXACT_ROWS]
-                products[part] = matrix.rows(part) @ w
+        errors = operator.single_errors(w) if is_exact else None
+        if errors is not None:
+            width = 2.0 * errors.reshape(products.shape[0], -1).max(axis=1)
+            width = width[labels.examples(np.arange(self.size))]
+            w = operator.in_double(w, labels.examples(np.flatnonzero(p - width < 1.01)))
+            products = operator.apply(w)
             p = self._margins(products, b)
         self.answer = Answer(self.problem, self.loss, w, b, lam, products, p)
         if upper is not None:
@@ -269,10 +260,6 @@ class Search(Engine):
     def _margins(self, products: np.ndarray, b: np.ndarray) -> np.ndarray:
         labels = self.sets.labels
         return -labels.scores(products + labels.all_intercepts(b) if b.size else products)
-
-    def _examples_below(self, p: np.ndarray, bound: float) -> np.ndarray:
-        """The examples with a constraint whose margin is below the bound."""
-        return np.unique(self.sets.labels.examples(np.flatnonzero(p < bound)))
 
     def candidates(self) -> Candidates:
         """The classifier and multipliers of the last round, with the margins that they claim."""

@@ -45,7 +45,6 @@ class AutoSettings:
 
     # --- pivots --------------------------------------------------------------------------------
     pivots: int = 400  # on a Gram matrix in all
-    pivot_room: int = 64  # room for further members of a support
     # Entries up to which all rows are solved by least squares at once,
     straight_entries: int = 20_000
     straight_pivots: int = 60  # and its pivots, besides ten per feature

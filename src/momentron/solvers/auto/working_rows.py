@@ -1,4 +1,4 @@
-"""The signed rows of a working set: a matrix, or the examples and labels behind them.
+"""The rows of a working set: a matrix with signs, or the examples and labels behind them.
 
 Their sign is the usual one of support vector machines: rows of A are −z.
 """
@@ -8,81 +8,37 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import blas
 
 from momentron.arithmetic.clock import require_time
+from momentron.arithmetic.threads import own_threads
 from momentron.dual.dualsets import DualSet
 from momentron.rows import KernelOperator
 from momentron.rows.dense import matvec, rmatvec
 from momentron.rows.operator import squared_row_norms
 from momentron.rows.sparse import SplitRows
-from momentron.solvers.auto.linear_algebra import gram_product
+from momentron.solvers.auto.linear_algebra import (
+    gram_product,
+    parts_of,
+    pieces_for,
+    symmetric_product,
+)
 
 NEW_COLUMNS = 1024  # of a Gram matrix at a time: they take memory in addition to it
+BLOCK_ENTRIES = 4_000_000  # entries of rows that are densified or copied at a time
 MAX_WRITTEN = 20_000_000  # entries of pairs that are written out as rows of length d·k
 
 
 class SignedRows:
-    """Rows as a matrix in float64, dense (C order) or CSR, with a sign each.
+    """Examples in float64, dense (C order) or CSR, as rows of the constraints.
 
     The dual set is what the intercepts ask of the multipliers of these rows; shares are the rows'
     penalties of slack over the mean one: 1 where all are alike.
-    """
 
-    is_explicit = True
-
-    def __init__(
-        self, X: Any, signs: np.ndarray, dual_set: DualSet, shares: float | np.ndarray = 1.0
-    ) -> None:
-        self.X, self.signs = X, signs
-        self.dual_set, self.shares = dual_set, shares
-        self.is_sparse = sp.issparse(X)
-        self._lines = SplitRows(X) if self.is_sparse else None
-        self.m, self.d = X.shape
-
-    def products(self, w: np.ndarray) -> np.ndarray:
-        """A w."""
-        return self.signs * (matvec(self.X, w) if self._lines is None else self._lines.times(w))
-
-    def combine(self, v: np.ndarray) -> np.ndarray:
-        """Aᵀ v."""
-        v = self.signs * v
-        return rmatvec(self.X, v) if self._lines is None else self._lines.transposed_times(v)
-
-    def written_out(
-        self, widest: float = math.inf, most: float = MAX_WRITTEN
-    ) -> "SignedRows | None":
-        """The rows of a matrix: these."""
-        return self
-
-    def take(self, index: Any) -> np.ndarray:
-        """Some of the signed rows, dense."""
-        rows = self.X[index]
-        return (rows.toarray() if self.is_sparse else rows) * self.signs[index][:, None]
-
-    def shares_at(self, index: Any) -> float | np.ndarray:
-        """The shares of some of the rows."""
-        return self.shares if isinstance(self.shares, float) else self.shares[index]
-
-    def squares(self) -> np.ndarray:
-        """‖a_i‖²."""
-        return squared_row_norms(self.X)
-
-    def gram(self) -> np.ndarray:
-        """K = AAᵀ, C-ordered."""
-        K = np.ascontiguousarray(gram_of(self.X))
-        K *= self.signs
-        K *= self.signs[:, None]
-        return K
-
-
-class PairRows:
-    """a_p = x_e(p) ⊗ v_p: an example e, and how its outputs enter the constraint.
-
-    With many classes v = e_c − e_j; with two, of a kernel, v = y. Rows of length d·k are not built:
+    Of two classes, each example is a row, with its sign, and a further column may be `border` times
+    the signs. With many classes a row is a_p = x_e(p) ⊗ v_p: `place` are the e(p), and `signs` the
+    v_p = e_c − e_j, how outputs enter the constraint. Rows of length d·k are not built:
     ⟨a_p, a_r⟩ = ⟨x_e(p), x_e(r)⟩ ⟨v_p, v_r⟩.
-
-    Here X are the examples in the working set, place are the e(p) as positions among them, and
-    outputs the v_p. See also `SignedRows`.
     """
 
     is_explicit = True  # whether margins can be computed from the rows, not from K alone
@@ -90,65 +46,139 @@ class PairRows:
     def __init__(
         self,
         X: Any,
-        place: np.ndarray,
-        outputs: np.ndarray,
+        signs: np.ndarray,
         dual_set: DualSet,
         shares: float | np.ndarray = 1.0,
+        *,
+        place: np.ndarray | None = None,
+        border: float = 0.0,
     ) -> None:
-        self.X, self.place, self.outputs = X, place, outputs
+        self.X, self.signs, self.place, self.border = X, signs, place, border
         self.dual_set, self.shares = dual_set, shares
-        self.m = place.size
-        self._is_paired = outputs.shape[1] > 1
+        self.is_sparse = sp.issparse(X)
+        self._lines = SplitRows(X) if self.is_sparse else None
+        self.m, self.d = signs.shape[0], X.shape[1]
+        self.k = self.d + (border > 0.0)
 
-    def _example_products(self, w: np.ndarray) -> np.ndarray:
-        return self.X @ w
+    def _times(self, w: np.ndarray) -> np.ndarray:
+        return matvec(self.X, w) if self._lines is None else self._lines.times(w)
 
-    def _combined_examples(self, a: np.ndarray) -> np.ndarray:
-        return self.X.T @ a
+    def _transposed_times(self, a: np.ndarray) -> np.ndarray:
+        return rmatvec(self.X, a) if self._lines is None else self._lines.transposed_times(a)
 
     def _example_gram(self) -> np.ndarray:
-        return gram_of(self.X)
+        return np.ascontiguousarray(gram_of(self.X))
 
     def products(self, w: np.ndarray) -> np.ndarray:
         """A w."""
-        outputs = self._example_products(w)
-        if not self._is_paired:
-            return outputs * self.outputs[:, 0]
-        return np.einsum("pk,pk->p", outputs[self.place], self.outputs)
+        if self.place is not None:
+            return np.einsum("pk,pk->p", self._times(w)[self.place], self.signs)
+        if self.border:
+            return self.signs * (self._times(w[:-1]) + self.border * w[-1])
+        return self.signs * self._times(w)
 
     def combine(self, v: np.ndarray) -> np.ndarray:
         """Aᵀ v."""
-        if not self._is_paired:
-            return self._combined_examples(v * self.outputs[:, 0])
-        weights = np.zeros((self.place.max() + 1, self.outputs.shape[1]))
-        np.add.at(weights, self.place, v[:, None] * self.outputs)
-        return self._combined_examples(weights)
+        if self.place is None:
+            v = self.signs * v
+            g = self._transposed_times(v)
+            return np.append(g, self.border * v.sum()) if self.border else g
+        weights = np.zeros((self.place.max() + 1, self.signs.shape[1]))
+        np.add.at(weights, self.place, v[:, None] * self.signs)
+        return self._transposed_times(weights)
 
     def gram(self) -> np.ndarray:
         """K = AAᵀ, C-ordered."""
         K = self._example_gram()
-        if self._is_paired:
+        if self.place is not None:
             K = K[self.place[:, None], self.place]
-            K *= self.outputs @ self.outputs.T
+            K *= self.signs @ self.signs.T
             return K
-        K = K if K.flags.owndata else K.copy()  # a view of the user's own matrix stays as it is
-        signs = self.outputs[:, 0].astype(K.dtype)
+        signs = self.signs.astype(K.dtype)
         K *= signs
         K *= signs[:, None]
         return K
 
-    def written_out(self, widest: float = math.inf, most: float = MAX_WRITTEN) -> SignedRows | None:
+    def written_out(
+        self, widest: float = math.inf, most: float = MAX_WRITTEN
+    ) -> "SignedRows | None":
         """The rows as those of a matrix; None where that is too large or too wide."""
-        width = self.X.shape[1] * self.outputs.shape[1]
+        if self.place is None:
+            return self
+        width = self.d * self.signs.shape[1]
         if width > widest or self.m * width > most:
             return None
-        X = self.X.toarray() if sp.issparse(self.X) else self.X
-        flat = X[self.place][:, :, None] * self.outputs[:, None, :]
-        flat = flat.reshape(self.m, width)
+        X = self.X.toarray() if self.is_sparse else self.X
+        flat = (X[self.place][:, :, None] * self.signs[:, None, :]).reshape(self.m, width)
         return SignedRows(flat, np.ones(self.m), self.dual_set, self.shares)
 
+    # --- of a matrix ---------------------------------------------------------------------------
 
-class KernelRows(PairRows):
+    def take(self, index: Any) -> np.ndarray:
+        """Some of the signed rows, dense and without a border."""
+        rows = self.X[index]
+        return (rows.toarray() if self.is_sparse else rows) * self.signs[index][:, None]
+
+    def some(self, index: np.ndarray) -> "SignedRows":
+        """Some of the rows, as they are."""
+        shares = self.shares if isinstance(self.shares, float) else self.shares[index]
+        X, signs = self.X[index], self.signs[index]
+        return SignedRows(X, signs, self.dual_set, shares, border=self.border)
+
+    def bordered(self, beta: float, *, is_copied: bool) -> "SignedRows":
+        """The same with the columns βY of the intercepts, if any.
+
+        Copied, they are a matrix without signs, which makes every product one BLAS call. Others are
+        read as they are; they are of two classes.
+        """
+        if not is_copied:
+            return SignedRows(self.X, self.signs, self.dual_set, self.shares, border=beta)
+        X = np.column_stack([self.take(slice(None)), beta * self.dual_set.columns])
+        return SignedRows(X, np.ones(self.m), self.dual_set, self.shares)
+
+    def squares(self) -> np.ndarray:
+        """‖a_i‖², without a border."""
+        return squared_row_norms(self.X)
+
+    def add_square(
+        self, M: np.ndarray, index: np.ndarray, weights: float | np.ndarray, sign: float = 1.0
+    ) -> np.ndarray:
+        """M + sign · Σ w a aᵀ over some of the rows, in the lower half and if possible in place."""
+        size = max(1, BLOCK_ENTRIES // self.k)
+        for start in range(0, index.size, size):
+            require_time()
+            part = slice(start, start + size)
+            roots = None if isinstance(weights, float) else np.sqrt(weights[part])[:, None]
+            M = self._add_block(M, index[part], roots, sign)
+        return M
+
+    def _add_block(
+        self, M: np.ndarray, index: np.ndarray, roots: np.ndarray | None, sign: float
+    ) -> np.ndarray:
+        """The same of some rows as they are, since the labels cancel (y² = 1)."""
+        X: Any = self.X[index]
+        # few entries compared with d
+        is_thin = self.is_sparse and 100.0 * (X.nnz / index.size) ** 2 < self.d**2
+        X = X.toarray() if self.is_sparse and not is_thin else X
+        if self.border:
+            border = np.full((index.size, 1), self.border)
+            X = sp.hstack([X, border], format="csr") if is_thin else np.hstack([X, border])
+        if is_thin:
+            X = X if roots is None else sp.csr_array(X.multiply(roots))
+            for part in parts_of(self.k, 1 + self.k**2 // BLOCK_ENTRIES):
+                require_time()
+                M[:, part] += sign * (X.T @ X[:, part]).toarray()
+            return M
+        if roots is not None:
+            X *= roots  # a copy already: memory new to the process takes as long as this
+        flops = float(X.size) * X.shape[1]
+        if own_threads(flops) > 1 or pieces_for(flops) > 1:
+            M += sign * symmetric_product(X)
+            return M
+        return blas.dsyrk(sign, X.T, lower=1, beta=1.0, c=M, overwrite_c=1)
+
+
+class KernelRows(SignedRows):
     """The same of a kernel, whose examples, row numbers, are known by their inner products alone.
 
     `is_rough` asks for a Gram matrix in single precision, where available.
@@ -157,26 +187,29 @@ class KernelRows(PairRows):
     is_explicit = False
 
     def __init__(
-        self, kernel: KernelOperator, examples: np.ndarray, is_rough: bool, *rows: Any
+        self,
+        kernel: KernelOperator,
+        examples: np.ndarray,
+        is_rough: bool,
+        *rows: Any,
+        place: np.ndarray | None,
     ) -> None:
-        super().__init__(None, *rows)
-        self.kernel, self.examples, self.is_rough = kernel, examples, is_rough
+        super().__init__(kernel, *rows, place=place)
+        self.examples, self.is_rough = examples, is_rough
 
-    def _example_products(self, w: np.ndarray) -> np.ndarray:
-        return self.kernel.products_at(self.examples, w)
+    def _times(self, w: np.ndarray) -> np.ndarray:
+        return self.X.products_at(self.examples, w)
 
-    def _combined_examples(self, a: np.ndarray) -> np.ndarray:
-        return self.kernel.rough_combine(self.examples, a)
+    def _transposed_times(self, a: np.ndarray) -> np.ndarray:
+        return self.X.rough_combine(self.examples, a)
 
     def _example_gram(self) -> np.ndarray:
-        return self.kernel.square(self.examples, rough=self.is_rough)
+        K = self.X.square(self.examples, rough=self.is_rough)
+        return K if K.flags.owndata else K.copy()  # a view of the user's matrix stays as it is
 
     def written_out(self, widest: float = math.inf, most: float = MAX_WRITTEN) -> None:
         """There are no such rows."""
         return
-
-
-WorkingRows = SignedRows | PairRows
 
 
 def gram_of(X: Any) -> np.ndarray:

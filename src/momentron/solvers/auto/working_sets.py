@@ -11,7 +11,7 @@ from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.primal_form import PrimalForm, ProductForm, primal_form
 from momentron.solvers.auto.settings import AutoSettings
-from momentron.solvers.auto.working_rows import KernelRows, PairRows, SignedRows, WorkingRows
+from momentron.solvers.auto.working_rows import KernelRows, SignedRows
 from momentron.solvers.problem import Problem
 
 FLAT_WIDTH = 2500  # d·k up to which the rows of a working set of pairs are written out
@@ -117,13 +117,13 @@ class WorkingSets:
         """A form by the Gram matrix of the rows W, wide or not."""
         return self._gram_form(W, self._reserved_rows(W, is_rough=is_rough))
 
-    def _gram_form(self, W: np.ndarray, rows: WorkingRows) -> GramForm:
+    def _gram_form(self, W: np.ndarray, rows: SignedRows) -> GramForm:
         K = rows.gram()
         if self.kernel is not None and not self.kernel.kernel.is_semidefinite:
             require_semidefinite(K, W, self.kernel.kernel.relative_error)
         return GramForm(rows, K, self.deadline)
 
-    def _reserved_rows(self, W: np.ndarray, *, is_rough: bool = False) -> WorkingRows:
+    def _reserved_rows(self, W: np.ndarray, *, is_rough: bool = False) -> SignedRows:
         """The rows W, with time and memory for a form on them."""
         self.deadline.require(self._opening_flops(W))
         if self.kernel is not None:
@@ -162,17 +162,19 @@ class WorkingSets:
         """y of some of the rows, of two classes."""
         return self.labels.output_signs(index)[:, 0]
 
-    def rows(self, W: np.ndarray, *, is_rough: bool = False) -> WorkingRows:
+    def rows(self, W: np.ndarray, *, is_rough: bool = False) -> SignedRows:
         """The rows W; dense ones are centred where there are intercepts."""
         dual_set = self.dual_set if W.size == self.size else self.dual_set.some(W)
         shares = self._shares_at(W)
         if self.is_plain:
             return SignedRows(self._centred_rows(W), self.signs(W), dual_set, shares)
         examples, place = np.unique(self.labels.examples(W), return_inverse=True)
-        how = place, self.labels.output_signs(W), dual_set, shares
+        is_paired = self.labels.is_paired
+        signs = self.labels.output_signs(W) if is_paired else self.signs(W)
+        how, place = (signs, dual_set, shares), place if is_paired else None
         if self.kernel is None:
-            return PairRows(self._centred_rows(examples), *how)
-        return KernelRows(self.kernel, examples, is_rough, *how)
+            return SignedRows(self._centred_rows(examples), *how, place=place)
+        return KernelRows(self.kernel, examples, is_rough, *how, place=place)
 
     def plain_rows(self, index: np.ndarray) -> SignedRows:
         """Some of the rows of two classes, not centred, since that takes a copy."""
