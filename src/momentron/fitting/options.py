@@ -145,23 +145,25 @@ class FitOptions:
             rows=rows,
         )
 
-    def identity(self, data: TrainingData, kernel: Kernel | None = None) -> dict[str, str]:
-        """What tells a run in memory from others, the same in every process.
+    def identity(
+        self, data: TrainingData | None = None, kernel: Kernel | None = None
+    ) -> dict[str, str]:
+        """What tells a run from others, the same in every process.
 
-        `data` are the rows with weight, `kernel` the one that was chosen for them. Budgets,
-        tolerance, memory and printing are left out: a run may go on with others.
+        `data` are the rows with weight, unless they are read in blocks; `kernel` is the one that
+        was chosen for them. Budgets, tolerance, memory, printing and the seed, which a method uses
+        as it begins, are left out: a run may go on with others.
         """
+        rows = {} if data is None else data_identity(data) | {"weights": content_of(data.weights)}
         return {
             "method": self.solver.name,
             "parameters": parameters_of(self.solver),
-            **data_identity(data),
+            **rows,
             "fit_intercept": str(self.fit_intercept),
             "C": repr(self.C),
             "penalty": self.penalty,
-            "weights": content_of("sample_weight", data.weights),
-            "loss": content_of("loss", self.loss),
-            "kernel": content_of("kernel", kernel),
-            "random_state": content_of("random_state", self.random_state),
+            "loss": content_of(self.loss),
+            "kernel": content_of(kernel),
         }
 
 

@@ -19,7 +19,7 @@ from momentron.fitting.fits import solved
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.rows.validation import clean_weights
-from momentron.solvers.checkpoint import Checkpoint, content_of, parameters_of
+from momentron.solvers.checkpoint import Checkpoint, content_of
 from momentron.solvers.loop import Callback
 from momentron.streams.block_problem import BlockProblem
 from momentron.streams.first_pass import FirstPass, FirstPassResult
@@ -179,20 +179,11 @@ def stream_margin(
     memory = SET_SHARE * (options.block_size or BLOCK_BYTES)
     file, is_soft = None, math.isfinite(options.C)
     if options.checkpoint is not None:
-        identity = {
-            "method": f"{solver.name} on blocks",
-            "parameters": parameters_of(solver),
-            "fit_intercept": str(options.fit_intercept),
-            "blocks": str(stream.n_blocks),
-        }
+        where = {"method": f"{solver.name} on blocks", "blocks": str(stream.n_blocks)}
         if is_soft:
-            identity |= {
-                "C": repr(options.C),
-                "penalty": options.penalty,
-                "weights": content_of("sample_weight", stream.weights),
-                "class_weight": content_of("class_weight", options.class_weight),
-            }
-        file = Checkpoint(options.checkpoint, identity)
+            where["weights"] = content_of(stream.weights)
+            where["class_weight"] = content_of(options.class_weight)
+        file = Checkpoint(options.checkpoint, options.identity() | where)
     with (
         until(limit.moment()),
         TableReporter(activity=stream.activity) if options.verbose else nullcontext() as table,
