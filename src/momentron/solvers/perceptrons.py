@@ -6,8 +6,15 @@ from typing import Any
 import numpy as np
 
 from momentron.dual.combination import mix_in_place
-from momentron.solvers.margin_problem import MarginProblem
-from momentron.solvers.solver import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
+from momentron.solvers.solver import (
+    DEFAULTS,
+    Candidates,
+    MarginProblem,
+    Primal,
+    RunOptions,
+    Solver,
+    State,
+)
 
 
 @dataclass

@@ -32,8 +32,7 @@ from momentron.rows import Operator
 from momentron.rows.kernels.choice import KernelChoice
 from momentron.rows.operator import read_only_copy, shallow_copy
 from momentron.rows.validation import TrainingData, operator_of
-from momentron.solvers.margin_problem import COLD, Evaluation, MarginProblem
-from momentron.solvers.solver import Start
+from momentron.solvers.solver import COLD, Evaluation, MarginProblem, Start
 
 __all__ = ["KernelChoice", "Problem"]
 
