@@ -27,8 +27,7 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted
 from momentron.api import Plan, fit, fit_path, plan_fit
 from momentron.arithmetic.clock import TimeLimit
 from momentron.data.arguments import as_flag
-from momentron.estimators.kernel_classifier import KernelMargin
-from momentron.estimators.linear_classifier import LinearMargin
+from momentron.estimators.classifiers import KernelMargin, LinearMargin
 from momentron.estimators.shared import MarginClassifier, all_or_nothing, warn_of
 from momentron.fitting.options import FitOptions, as_grid
 from momentron.rows.validation import TrainingData

@@ -122,5 +122,4 @@ def without_solve(
     problem = options.problem_of(rows.data, rows.operator)
     run = Run(problem, options.solver, options.budget, record_every=options.record_every)
     run.status, run.certificate = status, without_time(problem)
-    result = make_result(problem, options.solver, run, choice)
-    return replace(result, n_rows=rows.n_given)
+    return replace(make_result(run, choice), n_rows=rows.n_given)

@@ -195,11 +195,6 @@ class Problem(MarginProblem):
             radius = float(np.hypot(radius, np.max(self.penalty.root))) * PADDED
         return radius or 1.0
 
-    @property
-    def some_row_length(self) -> float:
-        """A length in units of R that some row of Z surely has."""
-        return self.operator.some_row_length / self.radius
-
     def closing_seconds(self) -> float:
         """Roughly what the last certificate and the classifier take: four passes, some vectors."""
         matrix = self.operator.as_matrix()
@@ -211,11 +206,6 @@ class Problem(MarginProblem):
     def passes(self) -> int:
         """Passes over the data so far."""
         return self.operator.passes
-
-    @property
-    def evaluations(self) -> int:
-        """Kernel values computed so far."""
-        return self.operator.evaluations
 
     # --- classifiers ---------------------------------------------------------------------------
 

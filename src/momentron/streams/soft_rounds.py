@@ -355,7 +355,7 @@ class SoftRounds(Rounds):
         if state.gap > CLOSE or problem.exponent != 0:  # far away, or in another unit
             start = None
         asked = max(0.25 * state.tol, min(ROUGH, AHEAD * state.gap))
-        found = make_result(problem, self.method, self.solved(problem, asked, start))
+        found = make_result(self.solved(problem, asked, start))
         state.w, state.b = found.coef.ravel(), float(found.intercept)
         return found.full_dual()
 
