@@ -1,4 +1,4 @@
-"""MaxMarginClassifier, which is linear, and KernelMaxMarginClassifier, in a kernel's feature space."""
+"""MaxMarginClassifier, and KernelMaxMarginClassifier in the feature space of a kernel."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
