@@ -22,8 +22,8 @@ from momentron.solvers import (
     as_solver,
 )
 from momentron.solvers.auto import AutoSettings
-from momentron.solvers.margin_problem import MarginProblem
 from momentron.solvers.problem import Problem
+from momentron.solvers.solver import MarginProblem
 from tests.oracles.made_problems import make_nonseparable
 
 SLOW = {"gradient-descent", "normalized-gradient-root"}

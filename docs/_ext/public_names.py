@@ -14,7 +14,6 @@ MODULES = {
     "momentron.views.display": "Pictures of results, in scikit-learn's manner.",
     "momentron.separability": "What a verdict is made of.",
     "momentron.solvers": "The methods, and what a method of your own is made of.",
-    "momentron.solvers.margin_problem": "What a problem offers to a method, wherever its rows are.",
     "momentron.rows": "Rows in memory, and how to bring your own.",
     "momentron.rows.kernels": "Kernels with a name, and how to bring your own.",
     "momentron.dual.losses": "The losses that first-order methods follow.",

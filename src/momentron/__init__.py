@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from momentron.estimators.tracker import MarginTracker
     from momentron.result import MarginResult
     from momentron.separability import Verdict, check_separability
-    from momentron.solvers.iterate import Iterate
+    from momentron.solvers.loop import Iterate
     from momentron.solvers.problem import Problem
     from momentron.solvers.solver import BudgetWarning
 
@@ -81,7 +81,7 @@ _LATER = {
     "result": ("MarginResult",),
     "separability": ("Verdict", "check_separability"),
     "solvers.solver": ("BudgetWarning",),
-    "solvers.iterate": ("Iterate",),
+    "solvers.loop": ("Iterate",),
     "solvers.problem": ("Problem",),
 }
 

@@ -80,9 +80,7 @@ class MarginPath(Table[PathRow], noun="path", rows=PathRow):
         names = [str(label) for label in self.classes]
         return PathDisplay(self.results, errors, names=names).plot(ax=ax, **options)
 
-    def to_frame(self) -> Any:
-        """The table as a pandas frame; needs pandas."""
-        return self.to_pandas()
+    to_frame = Table.to_pandas
 
     def __repr__(self) -> str:
         Cs = list(self.results)

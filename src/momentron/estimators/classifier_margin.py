@@ -42,20 +42,17 @@ class ClassifierMargin:
 
     @property
     def share(self) -> float:
-        return self._shares()[0]
+        best = self.optimum
+        if best is None or not best.lower > 0.0:
+            return math.nan
+        return down(self.lower / (best.upper if self.lower > 0.0 else best.lower))
 
     @property
     def share_upper(self) -> float:
-        return self._shares()[1]
-
-    def _shares(self) -> tuple[float, float]:
-        """Sure bounds of the margin over the best one; NaN where that may be 0."""
         best = self.optimum
         if best is None or not best.lower > 0.0:
-            return math.nan, math.nan
-        low = self.lower / (best.upper if self.lower > 0.0 else best.lower)
-        high = self.upper / (best.lower if self.upper > 0.0 else best.upper)
-        return down(low), up(high)
+            return math.nan
+        return up(self.upper / (best.lower if self.upper > 0.0 else best.upper))
 
     def __repr__(self) -> str:
         text = f"ClassifierMargin: in [{self.lower:.9g}, {self.upper:.9g}]"

@@ -27,8 +27,7 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted
 from momentron.api import Plan, fit, fit_path, plan_fit
 from momentron.arithmetic.clock import TimeLimit
 from momentron.data.arguments import as_flag
-from momentron.estimators.kernel_classifier import KernelMargin
-from momentron.estimators.linear_classifier import LinearMargin
+from momentron.estimators.classifiers import KernelMargin, LinearMargin
 from momentron.estimators.shared import MarginClassifier, all_or_nothing, warn_of
 from momentron.fitting.options import FitOptions, as_grid
 from momentron.rows.validation import TrainingData
@@ -73,13 +72,17 @@ class CrossValidated(MarginClassifier):
     def _choose(self, X: Any, y: Any, sample_weight: Any, params: Mapping[str, Any]) -> Plan:
         """Choose C; returns the rows, with what is left of the time for a fit to all of them."""
         options, is_refitted = self._options(), as_flag("refit", self.refit)
-        plan = self._plan(X, y, sample_weight, options)
+        name = type(self).__name__
+        plan = plan_fit(X, y, options, sample_weight=sample_weight, needs_rows=name)
         data = plan.data
         assert data is not None, "blocks are refused"
         check_classification_targets(data.y)  # as the scorers ask
         self._keep_features(X, y, data.X.shape)
         self.Cs_ = np.array(as_grid(self.Cs))
-        routed = self._routed(data.sample_weight, params)
+        given = {} if data.sample_weight is None else {"sample_weight": data.sample_weight}
+        routed = Bunch(splitter=Bunch(split={}), scorer=Bunch(score=given))
+        if _routing_enabled():
+            routed = process_routing(self, "fit", **given, **params)
         splitter = check_cv(self.cv, data.y, classifier=True)
         folds = list(splitter.split(data.X, data.y, **routed.splitter.split))
         parts = len(folds) + is_refitted
@@ -105,11 +108,6 @@ class CrossValidated(MarginClassifier):
         self.C_, self.best_score_ = float(self.Cs_[best]), float(means[best])
         return replace(plan, limit=plan.limit.share(1, parts))
 
-    def _plan(self, X: Any, y: Any, sample_weight: Any, options: FitOptions) -> Plan:
-        """The rows and labels, in memory."""
-        name = type(self).__name__
-        return plan_fit(X, y, options, sample_weight=sample_weight, needs_rows=name)
-
     def _scores(
         self,
         data: TrainingData,
@@ -123,7 +121,8 @@ class CrossValidated(MarginClassifier):
         X = data.X.tocsr() if sp.issparse(data.X) else data.X
         weights = None if data.sample_weight is None else data.sample_weight[train]
         rows, labels = _safe_split(self, X, data.y, train)
-        plan = replace(self._plan(rows, labels, weights, options), limit=TimeLimit(*seconds))
+        plan = plan_fit(rows, labels, options, sample_weight=weights)
+        plan = replace(plan, limit=TimeLimit(*seconds))
         held_out = _safe_split(self, X, data.y, test, train)
         params = _check_method_params(X, params, indices=test)
         scores, n_short = [], 0
@@ -134,13 +133,6 @@ class CrossValidated(MarginClassifier):
             scores.append(float(self._scorer()(self, *held_out, **params)))
             n_short += not all(result.status.is_final for result in found.results)
         return scores, n_short
-
-    def _routed(self, sample_weight: np.ndarray | None, params: Mapping[str, Any]) -> Any:
-        """What the splitter and the scorer are given."""
-        given = {} if sample_weight is None else {"sample_weight": sample_weight}
-        if _routing_enabled():
-            return process_routing(self, "fit", **given, **params)
-        return Bunch(splitter=Bunch(split={}), scorer=Bunch(score=given))
 
     def get_metadata_routing(self) -> MetadataRouter:
         """How metadata reach the fits, the splitter and the scorer."""

@@ -90,12 +90,11 @@ class MarginClassifier(FitParameters, Marked, ClassifierMixin, BaseEstimator):
 
     def _check_parts(self, X: Any) -> Iterator[Any]:
         """Rows to be classified, checked against those of the fit: all, or a block at a time."""
-        for first, part in row_parts(X):
-            for start, block in _large_blocks(part):
-                clean_X = clean_matrix(block, first + start)
-                named = block if hasattr(block, "columns") else clean_X
-                validate_data(self, named, reset=False, skip_check_array=True)
-                yield clean_X
+        for first, block in _large_blocks(X):
+            clean_X = clean_matrix(block, first)
+            named = block if hasattr(block, "columns") else clean_X
+            validate_data(self, named, reset=False, skip_check_array=True)
+            yield clean_X
 
     @abstractmethod
     def _products(self) -> Callable[[Any], np.ndarray]:
@@ -198,11 +197,11 @@ class FittedClassifier(MarginClassifier):
 
 
 def _large_blocks(X: Any) -> Iterator[tuple[int, Any]]:
-    """(number of the first row, rows): X itself, or blocks of what is large, frames among it."""
+    """(number of the first row, rows): X itself, or blocks of large arrays, frames and tensors."""
     shape: Any = getattr(X, "shape", ())
     is_sliced = isinstance(X, np.ndarray) or hasattr(X, "iloc")
     if not is_sliced or len(shape) != 2 or shape[0] * shape[1] <= BLOCK_ENTRIES:
-        yield 0, X
+        yield from row_parts(X)
         return
     rows = X.iloc if hasattr(X, "iloc") else X
     for part in gen_batches(shape[0], max(1, BLOCK_ENTRIES // max(shape[1], 1))):

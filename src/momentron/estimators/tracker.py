@@ -14,7 +14,7 @@ from momentron.data.models import as_coef, as_intercept, last_layer, to_last_lay
 from momentron.errors import InputError, short
 from momentron.estimators.classifier_margin import ClassifierMargin, as_optimum, proven_margin
 from momentron.result import MarginResult
-from momentron.solvers.iterate import angle_between
+from momentron.solvers.loop import angle_between
 from momentron.solvers.problem import Problem
 from momentron.views.display import TrackDisplay
 from momentron.views.trace import Table

@@ -18,7 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,8 +31,6 @@ from momentron.certificate import classifier_bounds
 from momentron.solvers.loop import Run
 from momentron.solvers.problem import Problem
 from momentron.status import Predictor
-
-T = TypeVar("T")
 
 ROWS, ROWS_PER_COLUMN = 4000, 40  # of a sample, per two classes: more would hardly change anything
 SECONDS = 0.25  # what the fallback may always take, however short the proof was
@@ -281,7 +279,7 @@ def _usable(problem: Problem, own: Classifier) -> Classifier | None:
     return Classifier(w, b)
 
 
-def in_time(outcome: Run, compute: Callable[[], T], default: T) -> T:
+def in_time(outcome: Run, compute: Callable[[], Any], default: Any) -> Any:
     """What is computed before the result must be there; the default if time or Ctrl-C ends it."""
     try:
         with until(outcome.closing):

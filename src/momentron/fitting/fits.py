@@ -172,18 +172,13 @@ def solved(problem: Problem, options: FitOptions, limit: TimeLimit, **more: Any)
         limit=limit,
         **more,
     )
-    return make_result(problem, options.solver, outcome)
+    return make_result(outcome)
 
 
-def make_result(
-    problem: Problem,
-    solver: Solver,
-    outcome: Run,
-    chosen: Choice | None = None,
-) -> MarginResult:
+def make_result(outcome: Run, chosen: Choice | None = None) -> MarginResult:
     """The outcome in the user's units; with another classifier and no weights, if there is one."""
     begin = time.perf_counter()
-    q, is_proven = outcome.q, chosen is None
+    problem, q, is_proven = outcome.problem, outcome.q, chosen is None
     chosen = chosen or choose_classifier(problem, outcome)
     if problem.penalty.has_box and outcome.certificate.upper == math.inf:
         is_proven = False  # and to scale q may take longer than the solve
@@ -207,7 +202,7 @@ def make_result(
         seconds=outcome.seconds + time.perf_counter() - begin,
         trace=outcome.trace,
         classes=problem.classes,
-        method=solver.name,
+        method=outcome.solver.name,
         is_fallback=chosen.predictor is not Predictor.BEST_SO_FAR,
         predictor=predictor,
         is_soft=is_soft,

@@ -31,20 +31,18 @@ def fits_along(
     `is_split` asks for every class against the rest; `initial` has a start for each. The budget is
     for all fits together.
     """
-    classes = rows.data.classes
-    rows = rows.for_many(options, limit)
+    classes, rows = rows.data.classes, rows.for_many(options, limit)
     parts = [rows.against_rest(c) for c in range(classes.size)] if is_split else [rows]
     series = _Series(rows, len(Cs) * len(parts), limit, callback)
-    found: list[Fits] = []
+    found = []
+    last: Sequence[Any] = [None] * len(parts)
+    starts = last if initial is None else initial
     for C in Cs:
-        results = []
-        for c, part in enumerate(parts):
-            last = found[-1].results[c] if found else None
-            start = None if initial is None else initial[c]
-            if last is not None and options.solver.warm_starts:
-                start = last
-            results.append(series.fit(part, c, replace(options, C=C), start, last))
-        found.append(Fits(results, classes, rows))
+        options = replace(options, C=C)
+        each = zip(parts, range(len(parts)), starts, last, strict=True)
+        last = [series.fit(options, *one) for one in each]
+        found.append(Fits(last, classes, rows))
+        starts = last if options.solver.warm_starts else starts
     return found
 
 
@@ -65,7 +63,7 @@ class _Series:
         self._shared: Classifier | None = None
 
     def fit(
-        self, rows: FitRows, c: int, options: FitOptions, start: Any, last: MarginResult | None
+        self, options: FitOptions, rows: FitRows, c: int, start: Any, last: MarginResult | None
     ) -> MarginResult:
         """The next fit, of class c where they are several; `last` is the result for the last C."""
         is_split = rows is not self._rows
@@ -122,5 +120,4 @@ def without_solve(
     problem = options.problem_of(rows.data, rows.operator)
     run = Run(problem, options.solver, options.budget, record_every=options.record_every)
     run.status, run.certificate = status, without_time(problem)
-    result = make_result(problem, options.solver, run, choice)
-    return replace(result, n_rows=rows.n_given)
+    return replace(make_result(run, choice), n_rows=rows.n_given)

@@ -4,14 +4,23 @@ from momentron.data.arguments import meant
 from momentron.errors import InputError, short
 from momentron.solvers.adaptive import Adaptive
 from momentron.solvers.auto import Auto
-from momentron.solvers.gradient_descent import (
+from momentron.solvers.descent import (
+    DualNesterov,
     GradientDescent,
+    Momentum,
     NormalizedGradient,
     NormalizedGradientRoot,
 )
-from momentron.solvers.momentum import DualNesterov, Momentum
 from momentron.solvers.perceptrons import BatchPerceptron, NormalizedPerceptron
-from momentron.solvers.solver import Candidates, Primal, RunOptions, Solver, Start, State
+from momentron.solvers.solver import (
+    Candidates,
+    MarginProblem,
+    Primal,
+    RunOptions,
+    Solver,
+    Start,
+    State,
+)
 from momentron.solvers.torch_optimizer import TorchOptimizer
 
 __all__ = [
@@ -22,6 +31,7 @@ __all__ = [
     "Candidates",
     "DualNesterov",
     "GradientDescent",
+    "MarginProblem",
     "Momentum",
     "NormalizedGradient",
     "NormalizedGradientRoot",

@@ -1,27 +1,29 @@
-"""The only loop: budgets, callback, trace, and stopping on the certified gap."""
+"""The only loop: budgets, trace, stopping on the certified gap, and what a callback sees."""
 
 import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime, TimeLimit, until
 from momentron.arithmetic.rounding import up
-from momentron.certificate import Certificate, admitted, relative_gap
+from momentron.certificate import Certificate, admitted, read_only, relative_gap
+from momentron.data.models import as_coef
 from momentron.errors import SolverError
 from momentron.solvers.checkpoint import Checkpoint
-from momentron.solvers.iterate import Iterate, References
 from momentron.solvers.problem import Problem
-from momentron.solvers.solver import Candidates, RunOptions, Solver, Start
+from momentron.solvers.solver import Candidates, Primal, RunOptions, Solver, Start
 from momentron.status import Status
 from momentron.views.trace import Row, Trace
 
-Callback = Callable[[Iterate], Any]
+Callback = Callable[["Iterate"], Any]
 Reporter = Callable[[Row], None]
+# the reference that a callback named last, and what it is as a classifier: it is converted once
+References = list[tuple[Any, np.ndarray]]
 
 BUDGETS = (Status.TIME_BUDGET, Status.ITERATION_BUDGET)
 ENDINGS = (None, Status.STALLED, Status.NO_ROOM, *BUDGETS)
@@ -39,14 +41,6 @@ class Budget:
     tol: float = 1e-6
     max_iter: int = 10_000
     max_memory: int | None = None
-
-
-class Certified(NamedTuple):
-    """A pair with the certificate that was computed from it."""
-
-    w: np.ndarray
-    q: np.ndarray
-    certificate: Certificate
 
 
 def solve(problem: Problem, solver: Solver, budget: Budget, **options: Any) -> "Run":
@@ -124,7 +118,7 @@ class Run:
         self.lower, self.upper = -math.inf, math.inf
         self.n_iter, self.passes, self.seconds = 0, 0, 0.0
         self.next = 0  # the iteration from which to ask for a certificate again
-        self._certified: Certified | None = None
+        self._certified: tuple[np.ndarray, np.ndarray, Certificate] | None = None
         self._refined: tuple[np.ndarray, np.ndarray] | None = None
         self._vanishing = min(self.budget.tol, self.solver.vanishing(self.budget.tol))
         self._references: References = []
@@ -146,19 +140,17 @@ class Run:
         with suppress(KeyboardInterrupt, OutOfTime):
             self._close()
         # where there was no time for the best pair, it is the one certified last
-        closed = self._certified or Certified(self.w, self.q, without_time(problem))
+        closed = self._certified or (self.w, self.q, without_time(problem))
         self.w, self.q, self.certificate = closed
         self.n_iter, self.passes = self.trace.n_iter, self.seen.passes
         self.seconds = clock.total()
 
     def _iterate(self, deadline: float) -> Status:
         """Step after step, until there is a status."""
-        solver, trace, checkpoint = self.solver, self.trace, self.checkpoint
+        solver, trace, checkpoint, budget = self.solver, self.trace, self.checkpoint, self.budget
         if solver.wants_tight_radius:
             self.seen = self.problem.for_solver(tight=True)
-        options = RunOptions(
-            self.budget.tol, deadline, self.start, self.random_state, self.budget.max_memory
-        )
+        options = RunOptions(budget.tol, deadline, self.start, self.random_state, budget.max_memory)
         seen, state = self.seen, solver.init(self.seen, options)
         self.state, status = state, None
         if checkpoint is not None and checkpoint.resume(self):
@@ -216,9 +208,7 @@ class Run:
         self.last_w = primals[0].w
         self.trace.n_iter += 1
         to_units_of_x = seen.to_units_of_x
-        low, high = math.nan, math.nan
-        if candidates.interval is not None:
-            low, high = map(to_units_of_x, candidates.interval)
+        low, high = map(to_units_of_x, candidates.interval or (math.nan, math.nan))
         return Row(
             iteration=self.trace.n_iter,
             seconds=self.clock.total(),
@@ -226,7 +216,7 @@ class Run:
             margin=to_units_of_x(margins[0]),
             lower=to_units_of_x(max(0.0, self.lower)),
             upper=to_units_of_x(self.upper),
-            evaluations=seen.evaluations,
+            evaluations=seen.operator.evaluations,
             theorem_lower=low,
             theorem_upper=high,
         )
@@ -260,13 +250,12 @@ class Run:
         return (self._adopt_refined() if self._refined is not None else None) or ending
 
     def _answer(self, certificate: Certificate) -> Status | None:
-        tol = self.budget.tol
-        problem = self.problem
+        tol, problem = self.budget.tol, self.problem
         if certificate.margin > 0.0 and certificate.gap <= tol:  # of a w that float64 has
             return Status.OPTIMAL
         if problem.is_soft:
             return None  # a soft margin is positive, however small
-        longest = problem.to_units_of_x(problem.some_row_length)
+        longest = problem.to_units_of_x(problem.operator.some_row_length / problem.radius)
         if certificate.upper > max(tol, LARGEST_ROUNDING) * longest:
             return None  # where rounding hides everything, it shows nothing
         floor = problem.to_units_of_x(problem.resolution)  # all that a witness can reach
@@ -280,8 +269,9 @@ class Run:
     def _certificate(self, *, sharp: bool) -> Certificate:
         """The certificate of the present pair."""
         w, q = self.w, self.q
-        self._certified = Certified(w, q, self.problem.certify(w, q, sharp=sharp))
-        return self._certified.certificate
+        certificate = self.problem.certify(w, q, sharp=sharp)
+        self._certified = w, q, certificate
+        return certificate
 
     def _adopt_refined(self) -> Status | None:
         """Take the pair with more digits, if its certificate is the better one.
@@ -291,19 +281,19 @@ class Run:
         assert self._refined is not None
         w, q = self._refined
         certificate = self.problem.certify(w, q, sharp=True)
-        if self._certified is None or certificate.gap < self._certified.certificate.gap:
+        if self._certified is None or certificate.gap < self._certified[2].gap:
             self.w, self.q = w.astype(np.float64), q.astype(np.float64)
             margin = self.problem.certified_margin(self.w, sharp=True)
             certificate = certificate.with_margin(margin, is_bound=True)
-            self._certified = Certified(self.w, self.q, certificate)
-        return self._answer(self._certified.certificate)
+            self._certified = self.w, self.q, certificate
+        return self._answer(self._certified[2])
 
     def _close(self) -> None:
         """Certify the pair of the result; sharply where rounding is what is left of the gap."""
         # until here the last iterate may be the solver's own array
         self.last_w = admitted(self.last_w, self.problem.w_shape, "w")
         done = self._certified
-        if done is not None and done.w is self.w and done.q is self.q:
+        if done is not None and done[0] is self.w and done[1] is self.q:
             return
         with until(self.closing):
             certificate = self._certificate(sharp=False)
@@ -311,6 +301,72 @@ class Run:
             gap = relative_gap(max(0.0, self.lower), self.upper)
             if not is_short and gap < 0.5 * certificate.gap:
                 self._certificate(sharp=True)
+
+
+class Iterate(Row):
+    """A row of the trace with the classifier itself, which costs nothing until it is asked for.
+
+    The method goes on with the same arrays: keep `coef`, or a copy of `w`, not `w` itself. It has
+    the columns of the trace, ``iteration``, ``lower`` and all the others, and besides:
+
+    Attributes
+    ----------
+    w : ndarray of shape (d,), or (k, d) for k ≥ 3 classes
+        The current iterate, without a copy and read-only, in the method's units: for rows divided
+        by R, the longest of them (seen from their mean where there is an intercept). With a kernel
+        one number per example.
+    coef : ndarray of the same shape
+        A copy in the units of X, as `initial` takes it: x·coef is what the method makes of x.
+    norm : float
+        ‖w‖ in the space where the classifier lives, slack included where C is finite.
+    loss : float
+        The average loss that the method follows, over examples, or examples and wrong labels; the
+        least over the intercepts.
+    """
+
+    _problem: Problem
+    _primal: Primal
+    _references: References
+
+    def __init__(self, row: Row, problem: Problem, primal: Primal, references: References) -> None:
+        own = {"_problem": problem, "_primal": primal, "_references": references}
+        self.__dict__.update(vars(row), **own)
+
+    @property
+    def w(self) -> np.ndarray:
+        return read_only(self._problem.shown(self._primal.w))
+
+    @property
+    def coef(self) -> np.ndarray:
+        return np.array(self.w / self._problem.to_units_of_x(1.0), order="C")
+
+    @property
+    def norm(self) -> float:
+        return self._problem.norm(self._primal.w)
+
+    @property
+    def loss(self) -> float:
+        problem, psi = self._problem, self._primal.psi
+        return problem.risk(problem.potential(self._primal.scores) if psi is None else psi)
+
+    def angle_to(self, reference: Any) -> float:
+        """The angle in degrees to a classifier: a `MarginResult`, or an array as `coef` is."""
+        problem, known = self._problem, self._references
+        if not known or known[0][0] is not reference:
+            shape = problem.shown(problem.zeros()).shape
+            coef = as_coef(getattr(reference, "coef", reference), shape, "reference")
+            known[:] = [(reference, problem.from_coef(coef))]
+        w = problem.parts(self._primal.w)[0]
+        return angle_between(w, known[0][1], problem.norm)
+
+
+def angle_between(w: np.ndarray, v: np.ndarray, norm: Callable[[np.ndarray], float]) -> float:
+    """The angle of two classifiers in degrees, right to the last digits for small angles, too."""
+    lengths = norm(w), norm(v)
+    if not all(0.0 < length < math.inf for length in lengths):
+        return math.nan
+    w, v = w / lengths[0], v / lengths[1]
+    return math.degrees(2.0 * math.atan2(norm(w - v), norm(w + v)))
 
 
 def without_time(problem: Problem) -> Certificate:

@@ -6,8 +6,15 @@ from typing import Any
 import numpy as np
 
 from momentron.dual.combination import mix_in_place
-from momentron.solvers.margin_problem import MarginProblem
-from momentron.solvers.solver import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
+from momentron.solvers.solver import (
+    DEFAULTS,
+    Candidates,
+    MarginProblem,
+    Primal,
+    RunOptions,
+    Solver,
+    State,
+)
 
 
 @dataclass
@@ -75,7 +82,7 @@ class BatchPerceptronState(PerceptronState):
     mean_scores: np.ndarray
 
 
-class BatchPerceptron(Solver):
+class BatchPerceptron(NormalizedPerceptron):
     """Step along the worst example, project to the unit ball, average (slack 0).
 
     η_t = η_0/√(t + 1) with η_0 = 1/√max K_ii, which is 1 in units of R. One pass per iteration,
@@ -91,14 +98,12 @@ class BatchPerceptron(Solver):
     """
 
     name = "batch-perceptron"
-    warm_starts = True
-    uses_loss = False
 
     def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> BatchPerceptronState:
         means = problem.zeros(), np.zeros_like(problem.start().scores)
         return BatchPerceptronState(*begun(problem, options, length=1.0), *means)
 
-    def step(self, problem: MarginProblem, state: BatchPerceptronState) -> None:
+    def step(self, problem: MarginProblem, state: Any) -> None:
         iterate = state.iterate
         iterate.move(iterate.vertex(), (state.t + 1.0 + state.before) ** -0.5)
         length = problem.norm(iterate.w)
@@ -109,10 +114,7 @@ class BatchPerceptron(Solver):
         mix_in_place(state.mean_scores, 1.0 - share, iterate.scores(), share)
         state.t += 1
 
-    def candidates(self, problem: MarginProblem, state: BatchPerceptronState) -> Candidates:
-        iterate = state.iterate
-        return Candidates(
-            primals=[Primal(state.mean_w, state.mean_scores), Primal(iterate.w, iterate.scores())],
-            q=iterate.q,
-            upper=iterate.upper(),
-        )
+    def candidates(self, problem: MarginProblem, state: Any) -> Candidates:
+        found = super().candidates(problem, state)
+        found.primals.insert(0, Primal(state.mean_w, state.mean_scores))
+        return found

@@ -32,8 +32,7 @@ from momentron.rows import Operator
 from momentron.rows.kernels.choice import KernelChoice
 from momentron.rows.operator import read_only_copy, shallow_copy
 from momentron.rows.validation import TrainingData, operator_of
-from momentron.solvers.margin_problem import COLD, Evaluation, MarginProblem
-from momentron.solvers.solver import Start
+from momentron.solvers.solver import COLD, Evaluation, MarginProblem, Start
 
 __all__ = ["KernelChoice", "Problem"]
 
@@ -196,11 +195,6 @@ class Problem(MarginProblem):
             radius = float(np.hypot(radius, np.max(self.penalty.root))) * PADDED
         return radius or 1.0
 
-    @property
-    def some_row_length(self) -> float:
-        """A length in units of R that some row of Z surely has."""
-        return self.operator.some_row_length / self.radius
-
     def closing_seconds(self) -> float:
         """Roughly what the last certificate and the classifier take: four passes, some vectors."""
         matrix = self.operator.as_matrix()
@@ -212,11 +206,6 @@ class Problem(MarginProblem):
     def passes(self) -> int:
         """Passes over the data so far."""
         return self.operator.passes
-
-    @property
-    def evaluations(self) -> int:
-        """Kernel values computed so far."""
-        return self.operator.evaluations
 
     # --- classifiers ---------------------------------------------------------------------------
 

@@ -8,8 +8,16 @@ import numpy as np
 
 from momentron.data.reprs import words_of
 from momentron.errors import InputError, short
-from momentron.solvers.margin_problem import Evaluation, MarginProblem
-from momentron.solvers.solver import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
+from momentron.solvers.solver import (
+    DEFAULTS,
+    Candidates,
+    Evaluation,
+    MarginProblem,
+    Primal,
+    RunOptions,
+    Solver,
+    State,
+)
 from momentron.status import Status
 
 FARTHEST = 1e12  # ‖w‖ above which an optimiser has run away, and its run ends

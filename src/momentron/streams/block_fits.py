@@ -169,7 +169,7 @@ def stream_margin(
     if options.checkpoint is not None:
         identity = options.question(stream.weights) | {
             "method": f"{solver.name} on blocks",
-            "class_weight": content_of("class_weight", options.class_weight),
+            "class_weight": content_of(options.class_weight),
         }
         file = Checkpoint(options.checkpoint, identity)
     with (

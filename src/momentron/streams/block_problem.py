@@ -22,9 +22,8 @@ from momentron.errors import InputError
 from momentron.fitting.options import FitOptions
 from momentron.rows.validation import TrainingData, weighed
 from momentron.solvers.checkpoint import taken, unusable
-from momentron.solvers.margin_problem import COLD, Evaluation
 from momentron.solvers.problem import Problem
-from momentron.solvers.solver import Start
+from momentron.solvers.solver import COLD, Evaluation, Start
 from momentron.streams.block_rows import KNOWN, BlockOperator, Known, NotAtHand
 from momentron.streams.blocks import Rows
 from momentron.streams.first_pass import FirstPassResult

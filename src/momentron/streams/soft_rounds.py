@@ -335,6 +335,6 @@ class SoftRounds(Rounds):
         """The weights of a problem in memory; its classifier is the next."""
         if state.gap > CLOSE or problem.exponent != 0:  # far away, or in another unit
             start = None
-        found = make_result(problem, self.method, self.solved(problem, state.asked, start))
+        found = make_result(self.solved(problem, state.asked, start))
         state.w, state.b = found.coef.ravel(), float(found.intercept)
         return found.full_dual()

@@ -1,36 +1,158 @@
-"""Algorithm 1: batch momentum, which is dual Nesterov acceleration in disguise; and that itself."""
+"""Methods that follow a loss: gradient descent, and Algorithm 1 with its dual.
+
+Gradient descent on the empirical risk has O(1/ln t); along normalised gradients it has O(1/t) with
+θ = 1, and O(1/√t) with θ_t = 1/√(t + 1). Batch momentum is dual Nesterov acceleration in disguise.
+"""
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from momentron.solvers.margin_problem import Evaluation, MarginProblem
 from momentron.solvers.schedules import (
     Schedule,
     as_schedule,
     checked_lambda,
     checked_step,
+    inverse_root_step,
     paper_lambda,
 )
 from momentron.solvers.solver import (
     DEFAULTS,
     Candidates,
-    EvaluatedState,
+    Evaluation,
+    MarginProblem,
     Primal,
     RunOptions,
     Solver,
+    State,
 )
 
 
 @dataclass
-class MomentumState(EvaluatedState):
+class DescentState(State):
+    """w_t with what its evaluation found: scores, dual weights, ψ, and a start for the next one;
+    and weights μ with their image Zᵀμ, which together are an upper bound.
+    """
+
+    w: np.ndarray
+    scores: np.ndarray
+    q: np.ndarray
+    psi: float
+    near: np.ndarray
+    mu: np.ndarray
+    z_mu: np.ndarray
+
+    @classmethod
+    def begin(cls, problem: MarginProblem, options: RunOptions) -> Self:
+        first = problem.start(options.start)
+        found = first.w, first.scores, first.weights, first.psi, first.near
+        return cls(*found, problem.no_weights(), np.zeros_like(first.w))
+
+    def evaluate(self, problem: MarginProblem) -> Evaluation:
+        """Bring the rest in line with a w that has moved."""
+        found = problem.evaluate(self.w, self.near)
+        self.scores, self.q, self.psi = found.scores, found.weights, found.psi
+        self.near = found.near
+        return found
+
+
+class LossMethod(Solver):
+    """A method that follows a loss, from wherever it begins."""
+
+    warm_starts = True
+    starts_anywhere = True
+
+    def candidates(self, problem: MarginProblem, state: Any) -> Candidates:
+        return Candidates(
+            primals=[Primal(state.w, state.scores, state.psi)],
+            q=state.mu,
+            upper=problem.upper(state.z_mu, state.mu),
+        )
+
+
+class Descent(LossMethod):
+    """w_{t+1} = w_t − c_t Zᵀq_t with q_t = ∇ψ(Zw_t): two passes per iteration,
+    one over data in blocks.
+
+    μ is Σ c_j q_j, whose image is w_0 − w_t: its length over the mass of μ is an upper bound at no
+    cost.
+    """
+
+    def __init__(self, step: float | Schedule = 1.0) -> None:
+        self.step_size = as_schedule(step)
+
+    @abstractmethod
+    def coefficient(self, problem: MarginProblem, state: DescentState) -> float:
+        """c_t, the step along the normalised gradient Zᵀq_t."""
+
+    def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> DescentState:
+        return DescentState.begin(problem, options)
+
+    def step(self, problem: MarginProblem, state: DescentState) -> None:
+        size = self.coefficient(problem, state)
+        state.mu = problem.mix(state.mu, 1.0, state.q, size, in_place=True)
+        move = size * problem.gradient(state.q)
+        state.z_mu += move
+        state.w -= move
+        state.evaluate(problem)
+        state.t += 1
+
+
+class GradientDescent(Descent):
+    """w_{t+1} = w_t − η_t ∇R(w_t), R the average loss (least over the intercept, if there is one).
+
+    Parameters
+    ----------
+    step : float or callable
+        η_t > 0; the paper takes 1.
+
+    References
+    ----------
+    Soudry, Hoffer, Nacson, Gunasekar, Srebro (2018), JMLR 19.
+    """
+
+    name = "gradient-descent"
+
+    def coefficient(self, problem: MarginProblem, state: DescentState) -> float:
+        return float(self.step_size(state.t)) * problem.risk_slope(state.psi)
+
+
+class NormalizedGradient(Descent):
+    """w_{t+1} = w_t − (θ_t/ρ) ∇R(w_t)/R(w_t): momentum's method without the momentum.
+
+    Parameters
+    ----------
+    step : float or callable
+        θ_t; the paper takes 1.
+
+    References
+    ----------
+    Ji and Telgarsky (2021), ALT (θ = 1); Nacson et al. (2019), AISTATS (θ_t = 1/√(t+1)).
+    """
+
+    name = "normalized-gradient"
+
+    def coefficient(self, problem: MarginProblem, state: DescentState) -> float:
+        return float(self.step_size(state.t)) / problem.rho
+
+
+class NormalizedGradientRoot(NormalizedGradient):
+    """`NormalizedGradient` with θ_t = 1/√(t + 1)."""
+
+    name = "normalized-gradient-root"
+
+    def __init__(self) -> None:
+        super().__init__(inverse_root_step)
+
+
+@dataclass
+class MomentumState(DescentState):
     """w_t and g_t; μ and Zᵀμ lag one step behind, where they are free."""
 
     g: np.ndarray = field(default_factory=lambda: np.empty(0))
-    mu: Any = None
-    z_mu: np.ndarray = field(default_factory=lambda: np.empty(0))
     lam: float = 1.0
     theta: float = 1.0
     t_mu: int = 0
@@ -38,7 +160,7 @@ class MomentumState(EvaluatedState):
     dual_rate: float = math.inf
 
 
-class Momentum(Solver):
+class Momentum(LossMethod):
     r"""Algorithm 1 of Ji, Srebro and Telgarsky (2021).
 
     .. math::
@@ -59,8 +181,6 @@ class Momentum(Solver):
     """
 
     name = "momentum"
-    warm_starts = True
-    starts_anywhere = True
 
     def __init__(self, schedule: Schedule = paper_lambda, step: float | Schedule = 1.0) -> None:
         self.schedule = schedule
@@ -69,7 +189,7 @@ class Momentum(Solver):
     def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> MomentumState:
         state = MomentumState.begin(problem, options)
         state.g, state.z_mu = np.zeros_like(state.w), np.full_like(state.w, np.inf)
-        state.mu = problem.mix(problem.no_weights(), 1.0, state.q, 1.0, in_place=True)
+        state.mu = problem.mix(state.mu, 1.0, state.q, 1.0, in_place=True)
         if options.start is None:
             state.potential = max(problem.psi_zero, state.psi)
         return state
@@ -97,12 +217,9 @@ class Momentum(Solver):
         state.t = t + 1
 
     def candidates(self, problem: MarginProblem, state: MomentumState) -> Candidates:
-        return Candidates(
-            primals=[Primal(state.w, state.scores, state.psi)],
-            q=state.mu,
-            upper=problem.upper(state.z_mu, state.mu),
-            interval=self.interval(problem, state),
-        )
+        found = super().candidates(problem, state)
+        found.interval = self.interval(problem, state)
+        return found
 
     def interval(self, problem: MarginProblem, state: MomentumState) -> tuple[float, float] | None:
         """Theorem 3.1, part 2, at t ≥ 1: ‖Zᵀμ_t‖² − 2 λ_{t−1}² ρ ψ(0)/θ ≤ γ̄² ≤ ‖Zᵀμ_t‖²."""
@@ -129,10 +246,9 @@ def _dual_rate(state: MomentumState, lam: float, theta: float) -> float:
 
 
 @dataclass
-class NesterovState(EvaluatedState):
+class NesterovState(DescentState):
     """q_t, μ_t, ν_t of the paper's section 3.2, with the primal w_t of its equation (3.3)."""
 
-    mu: Any = None
     nu: Any = None
     z_nu: np.ndarray = field(default_factory=lambda: np.empty(0))
     lam: float = 1.0
@@ -169,8 +285,6 @@ class DualNesterov(Momentum):
         state.t += 1
 
     def candidates(self, problem: MarginProblem, state: Any) -> Candidates:
-        return Candidates(
-            primals=[Primal(state.w, state.scores)],
-            q=state.nu,
-            upper=problem.upper(state.z_nu, state.nu),
-        )
+        found = LossMethod.candidates(self, problem, state)
+        found.q, found.upper = state.nu, problem.upper(state.z_nu, state.nu)
+        return found
