@@ -7,7 +7,12 @@ import pytest
 import scipy.sparse as sp
 
 from momentron import Status, max_margin
-from momentron.datasets import make_separable
+from momentron.datasets import (
+    make_nonseparable,
+    make_separable,
+    make_sparse_separable,
+    make_touching,
+)
 from momentron.dual.dualsets import Simplex
 from momentron.dual.losses import Exponential
 from momentron.solvers.auto import newton
@@ -16,7 +21,6 @@ from momentron.solvers.auto.forms import Direction
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.primal_form import PrimalForm, SpannedForm, primal_form, reduced_form
 from momentron.solvers.auto.working_rows import SignedRows
-from tests.oracles.made_problems import make_nonseparable, make_sparse_separable, make_touching
 
 CONTAINERS = {"dense": np.asarray, "fortran": np.asfortranarray, "csr": sp.csr_array}
 SHAPES = [(2, 1), (40, 3), (30, 60), (300, 20), (900, 12), (2500, 40)]

@@ -13,8 +13,7 @@ from command_line import run
 from sklearn.metrics.pairwise import rbf_kernel
 
 from momentron import max_margin
-from momentron.datasets import make_separable
-from tests.oracles.made_problems import make_nonseparable
+from momentron.datasets import make_nonseparable, make_separable
 
 
 @pytest.fixture

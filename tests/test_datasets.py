@@ -15,9 +15,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from momentron.datasets import DATASETS, load, loaders, make_separable
+from momentron.datasets import (
+    DATASETS,
+    load,
+    loaders,
+    make_nonseparable,
+    make_separable,
+    make_sparse_separable,
+    make_touching,
+)
 from momentron.errors import InputError
-from tests.oracles.made_problems import make_nonseparable, make_sparse_separable, make_touching
 
 needs_data = pytest.mark.skipif(
     not os.environ.get("MOMENTRON_DATA"),

@@ -26,11 +26,10 @@ from momentron import (
     Status,
     max_margin,
 )
-from momentron.datasets import make_separable
+from momentron.datasets import make_nonseparable, make_separable
 from momentron.estimators.shared import warn_of
 from momentron.fitting.fits import Fits
 from momentron.rows.kernels import PrecomputedKernel
-from tests.oracles.made_problems import make_nonseparable
 
 ESTIMATORS = (
     MaxMarginClassifier(max_iter=1000),

@@ -16,8 +16,8 @@ from momentron import (
     max_margin,
 )
 from momentron.api import fit_path, plan_fit
+from momentron.datasets import make_nonseparable
 from momentron.fitting.options import FitOptions
-from tests.oracles.made_problems import make_nonseparable
 
 Cs = [0.01, 0.1, 1.0, 10.0]
 

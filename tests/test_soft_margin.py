@@ -15,7 +15,7 @@ from momentron.certificate.bounds import (
     scores_in_double,
     sharp_scores,
 )
-from momentron.datasets import make_separable
+from momentron.datasets import make_nonseparable, make_separable
 from momentron.dual.dualsets import Vertex
 from momentron.dual.labels import as_labels
 from momentron.dual.losses import Exponential
@@ -24,7 +24,6 @@ from momentron.errors import InputError
 from momentron.rows import DenseOperator
 from momentron.solvers import SOLVERS
 from momentron.solvers.problem import Problem
-from tests.oracles.made_problems import make_nonseparable
 
 
 def least_objective(X, y, C, fit_intercept):

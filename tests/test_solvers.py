@@ -8,7 +8,7 @@ import pytest
 
 import momentron.solvers
 from momentron import Status, max_margin
-from momentron.datasets import make_separable
+from momentron.datasets import make_nonseparable, make_separable
 from momentron.errors import InputError
 from momentron.solvers import (
     SOLVERS,
@@ -24,7 +24,6 @@ from momentron.solvers import (
 from momentron.solvers.auto import AutoSettings
 from momentron.solvers.problem import Problem
 from momentron.solvers.solver import MarginProblem
-from tests.oracles.made_problems import make_nonseparable
 
 SLOW = {"gradient-descent", "normalized-gradient-root"}
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from momentron import InputError, Status, max_margin
-from momentron.datasets import make_separable
+from momentron.datasets import make_nonseparable, make_separable
 from momentron.fitting.options import FitOptions
 from momentron.streams import ArraySource, BlockError, parse_size
 from momentron.streams.block_fits import open_problem
@@ -18,7 +18,6 @@ from momentron.streams.blocks import Block, Shortlist
 from momentron.streams.first_pass import FirstPass
 from momentron.streams.scan import Scan
 from momentron.streams.stream import DiskStream, read_ahead
-from tests.oracles.made_problems import make_nonseparable
 
 
 class Pieces:

@@ -13,14 +13,13 @@ import pytest
 from command_line import run
 
 from momentron import InputError, MaxMarginClassifier, Status, max_margin
-from momentron.datasets import make_separable
+from momentron.datasets import make_nonseparable, make_separable
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 from momentron.streams import dask as module  # noqa: E402
 from momentron.streams.dask import ClusterError, DaskStream  # noqa: E402
-from tests.oracles.made_problems import make_nonseparable  # noqa: E402
 
 pytestmark = pytest.mark.cluster
 

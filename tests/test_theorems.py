@@ -5,11 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from momentron.datasets import make_separable
+from momentron.datasets import make_nonseparable, make_separable
 from momentron.errors import InputError
 from momentron.solvers import DualNesterov, Momentum
 from momentron.solvers.problem import Problem
-from tests.oracles.made_problems import make_nonseparable
 
 STEPS = 2000
 SHAPES = [(30, 5, 3, 0.3), (120, 20, 8, 0.1), (400, 10, 6, 0.03)]

@@ -23,7 +23,7 @@ from momentron import (
 )
 from momentron.certificate import certify
 from momentron.certificate.bounds import length_bound, scores_in_double, sharp_scores
-from momentron.datasets import make_separable
+from momentron.datasets import make_nonseparable, make_separable
 from momentron.dual.dualsets import Vertex
 from momentron.dual.labels import as_labels
 from momentron.dual.losses import Exponential
@@ -34,7 +34,6 @@ from momentron.solvers import SOLVERS
 from momentron.solvers.problem import Problem
 from tests.command_line import run
 from tests.many_classes import blobs, leads, quadratic_program
-from tests.oracles.made_problems import make_nonseparable
 
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [False, True])
 

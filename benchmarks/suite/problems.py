@@ -16,8 +16,7 @@ import numpy as np
 from sklearn.datasets import load_iris
 
 from benchmarks.suite.task import Kind, Task
-from momentron.datasets import load
-from tests.oracles.made_problems import make_sparse_separable
+from momentron.datasets import load, make_sparse_separable
 
 Data = tuple[Any, np.ndarray]
 

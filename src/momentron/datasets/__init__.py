@@ -4,7 +4,13 @@ Importing this package loads nothing that `max_margin` does not need, and never 
 """
 
 from momentron.datasets.loaders import DATASETS, load
-from momentron.datasets.synthetic import Synthetic, make_separable
+from momentron.datasets.synthetic import (
+    Synthetic,
+    make_nonseparable,
+    make_separable,
+    make_sparse_separable,
+    make_touching,
+)
 from momentron.datasets.tables import TABLES, table_path
 
 __all__ = [
@@ -12,6 +18,9 @@ __all__ = [
     "TABLES",
     "Synthetic",
     "load",
+    "make_nonseparable",
     "make_separable",
+    "make_sparse_separable",
+    "make_touching",
     "table_path",
 ]
