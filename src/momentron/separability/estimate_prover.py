@@ -18,10 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import OutOfTime, require_time, time_left, until
-from momentron.separability.basis import ExactWeights, Span
 from momentron.separability.cone import Cone
 from momentron.separability.document import named_pairs
-from momentron.separability.exact_projection import project_exactly, whole_weights
+from momentron.separability.exact_weights import ExactWeights, Span, project_exactly, whole_weights
 from momentron.separability.projection import DIRECTION_BITS, NotFound, Rows
 from momentron.solvers.rational.systems import PRIME, TooLarge, Vector, primitive, require_memory
 from momentron.verify.limits import MAX_BASIS
