@@ -190,7 +190,8 @@ def check_separability(
         except OutOfTime:
             reason = LATE
             unread = Family.of(family, link, label_texts(design.y), fit_intercept)
-            proof = empty_proof(*np.shape(design.X), unread, decimals)
+            n, d = np.shape(design.X)
+            proof = empty_proof(n, d, unread, decimals)
         ends = read_interval(proof)
     if reason == LATE:
         taken = max_time or ESTIMATES_SECONDS
@@ -323,20 +324,18 @@ class _Decision:
 
     def _from_floats(self, conflict: ExactWeights | None, bits: int) -> dict[str, Any]:
         """The exact proof nearest to the proposal, whose free weights have so many bits."""
-        cone, proposal = self.cone, self._proposal
-        if proposal.strict.all():
-            return self._closed(cone.rows.whole(proposal.w), [])
-        boundary = np.flatnonzero(~proposal.strict)
-        # of the support first
-        others = np.setdiff1d(boundary, proposal.support)
-        basis = Span(cone.pairs, np.append(proposal.support, others))
-        w = exact_direction(cone, basis, proposal.w, bits) if proposal.strict.any() else []
-        groups, enclosure = boundary_weights(cone, boundary, basis, proposal.q)
-        if conflict is None and proposal.support.size and cone.family.compares_classes:
+        cone, (w, strict, q, support) = self.cone, self._proposal
+        if strict.all():
+            return self._closed(cone.rows.whole(w), [])
+        boundary = np.flatnonzero(~strict)
+        basis = Span(cone.pairs, np.append(support, np.setdiff1d(boundary, support)))
+        direction = exact_direction(cone, basis, w, bits) if strict.any() else []
+        groups, enclosure = boundary_weights(cone, boundary, basis, q)
+        if conflict is None and support.size and cone.family.compares_classes:
             # the verdict stands without a conflict; the verification comes first
             with suppress(OutOfTime), until(deadline() - closing_seconds(cone)):
-                conflict = circuit_conflict(cone, boundary, proposal.support[0])
-        return self._closed(w, groups, conflict=conflict, basis=enclosure)
+                conflict = circuit_conflict(cone, boundary, support[0])
+        return self._closed(direction, groups, conflict=conflict, basis=enclosure)
 
     def _partial(self, conflict: ExactWeights | None) -> dict[str, Any]:
         """A proof for data too large for an exact system: a one-sided column, and a conflict.

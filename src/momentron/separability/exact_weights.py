@@ -185,7 +185,7 @@ def circuit_conflict(cone: Cone, boundary: np.ndarray, one: int) -> ExactWeights
     target = -cone.rows.dense(np.array([one]))[0]
     first = others[:: 1 + others.size // (FEW * target.size)]
     try:
-        basis = Span(cone.pairs, cone.rows.project(target, others, first).support)
+        basis = Span(cone.pairs, cone.rows.project(target, others, first)[0])
         found, denominator = basis.cancelling(cone.pairs.combine([1], np.array([one])))
     except (NotFound, TooLarge, ZeroDivisionError):
         return None
