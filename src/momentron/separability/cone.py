@@ -210,9 +210,8 @@ class Cone:
         self.size = int(self.example.size)
 
     def _codes(self) -> np.ndarray:
-        index = {name: c for c, name in enumerate(self.classes)}
-        name = self.family.name
-        code_of = {label: index[class_of(name, label)] for label in {*self.table.kept_labels}}
+        name, seen = self.family.name, {*self.table.kept_labels}
+        code_of = {label: self.classes.index(class_of(name, label)) for label in seen}
         codes = np.array([code_of.get(label, LEFT_OUT) for label in self.table.labels], np.int64)
         codes[self.table.left_out] = LEFT_OUT
         if name == "negative-binomial" and not (codes == 1).any():

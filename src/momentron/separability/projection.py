@@ -14,11 +14,9 @@ is then asked of the others, until they overlap or none is left: a Goldman–Tuc
 in which the rows with a·w > 0 are the same whatever the pair. Floats only propose here.
 """
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import scipy.linalg as sl
 import scipy.sparse as sp
 from scipy.optimize import nnls
 
@@ -133,12 +131,6 @@ def least_squares(rows: np.ndarray, target: np.ndarray) -> np.ndarray:
         weights = np.asarray(nnls(rows.T, target)[0])
     except RuntimeError:  # after many steps
         raise NotFound("non-negative least squares did not converge") from None
-    used = np.flatnonzero(weights)
-    Q, R = np.linalg.qr(rows[used].T)
-    with suppress(np.linalg.LinAlgError, ValueError):  # rows that are dependent after all
-        refined = sl.solve_triangular(R, Q.T @ target, check_finite=False)
-        if refined.min(initial=0.0) > -SAME * refined.max(initial=0.0):
-            weights[used] = np.maximum(refined, 0.0)
     return weights
 
 
