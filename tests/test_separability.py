@@ -26,7 +26,7 @@ from momentron.separability import (
     interval,
     projection,
 )
-from momentron.separability.exact_projection import project_exactly
+from momentron.separability.exact_weights import project_exactly
 from momentron.solvers.rational import nearest
 from momentron.solvers.rational import systems as rational
 from momentron.verify import ProofError, verify

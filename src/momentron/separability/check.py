@@ -16,20 +16,20 @@ from momentron.arithmetic.threads import one_thread
 from momentron.data.arguments import as_flag, as_number
 from momentron.data.exactness.decimals import READINGS, is_rounded, require_reading
 from momentron.errors import InputError, short
-from momentron.separability.basis import (
+from momentron.separability.cone import Cone
+from momentron.separability.designs import read_design
+from momentron.separability.document import build_proof, empty_proof
+from momentron.separability.estimate_prover import LATE, EstimateProver, too_large
+from momentron.separability.exact_weights import (
     ExactWeights,
     Span,
     boundary_weights,
     circuit_conflict,
     duplicate_conflict,
     exact_direction,
+    exact_pair,
     one_sided_column,
 )
-from momentron.separability.cone import Cone
-from momentron.separability.designs import read_design
-from momentron.separability.document import build_proof, empty_proof
-from momentron.separability.estimate_prover import LATE, EstimateProver, too_large
-from momentron.separability.exact_projection import exact_pair
 from momentron.separability.family import Family
 from momentron.separability.interval import (
     Interval,
@@ -190,7 +190,8 @@ def check_separability(
         except OutOfTime:
             reason = LATE
             unread = Family.of(family, link, label_texts(design.y), fit_intercept)
-            proof = empty_proof(*np.shape(design.X), unread, decimals)
+            n, d = np.shape(design.X)
+            proof = empty_proof(n, d, unread, decimals)
         ends = read_interval(proof)
     if reason == LATE:
         taken = max_time or ESTIMATES_SECONDS
@@ -234,7 +235,7 @@ def _with_estimates(
     cone = decision.cone
     try:
         with until(moment):
-            found = decision.read or verified(proof, cone.table)
+            found = decision.read
             boundary = cone.pairs_of(*np.array([*found.on_boundary], np.int64).reshape(-1, 2).T)
             prover = EstimateProver(cone, found.w, boundary)
             full = proof | {"estimates": prover.section()}
@@ -265,10 +266,11 @@ def seconds_of(max_time: float | None) -> float:
 class _Decision:
     """From the cone to a verified proof, by the cheapest way that works."""
 
+    read: Proof  # of the last proof that was verified
+    reason: str | None = None  # why nothing is decided, or not all
+
     def __init__(self, cone: Cone) -> None:
         self.cone = cone
-        self.read: Proof | None = None  # of the last proof that was verified
-        self.reason: str | None = None  # why nothing is decided, or not all
 
     def within(self, moment: float, grace: float) -> dict[str, Any]:
         """A verified proof; of an interval only, where the moment comes first."""
@@ -279,10 +281,9 @@ class _Decision:
             self.reason = LATE if isinstance(error, OutOfTime) else too_large(error)
         try:
             with until(time.perf_counter() + grace):
-                found = first_interval(self.cone)
-                return self._verified("undecided", dual=found.dual, ends=(0.0, found.upper))
+                return self._verified("undecided", first_interval(self.cone))
         except (OutOfTime, ProofTooLarge):
-            return build_proof(self.cone, "undecided", ends=(0.0, math.inf))
+            return build_proof(self.cone, "undecided", Interval(upper=math.inf))
 
     def proof(self) -> dict[str, Any]:
         """A verified proof, from floats where they see enough and else from exact steps."""
@@ -290,9 +291,9 @@ class _Decision:
         if cone.family.is_classifier:
             conflict = duplicate_conflict(cone)
             if conflict is None and min(cone.rows.A.shape) > LARGE:
-                found = margin_interval(cone, None)
+                found = margin_interval(cone, [])
                 if found.lower > 0.0:
-                    return self._separable(found)
+                    return self._verified("separable", found)
         for bits in DIRECTION_BITS:
             try:
                 return self._from_floats(conflict, bits)
@@ -302,52 +303,39 @@ class _Decision:
             except (ProofError, NotFound, ZeroDivisionError):
                 continue
         w, boundary, smallest = exact_pair(cone)
-        return self._closed(w, boundary, conflict or smallest)
+        return self._closed(w, boundary, conflict=conflict or smallest)
 
     @cached_property
     def _proposal(self) -> Proposal:
         return propose(self.cone.rows)
 
-    def _verified(self, kind: str, **parts: Any) -> dict[str, Any]:
+    def _verified(self, kind: str, found: Interval, **parts: Any) -> dict[str, Any]:
         """A proof, once its JSON has been verified: what is written is what will be read."""
-        proof = build_proof(self.cone, kind, **parts)
+        proof = build_proof(self.cone, kind, found, **parts)
         self.read = verified(proof, self.cone.table)
         return proof
 
-    def _separable(self, found: Interval) -> dict[str, Any]:
-        ends = found.lower, found.upper
-        return self._verified("separable", w=found.w, dual=found.dual, ends=ends)
-
-    def _closed(
-        self,
-        w: list[int],
-        boundary: list[ExactWeights],
-        conflict: ExactWeights | None = None,
-        basis: np.ndarray | None = None,
-    ) -> dict[str, Any]:
+    def _closed(self, w: list[int], boundary: list[ExactWeights], **parts: Any) -> dict[str, Any]:
         """The verified proof of a direction, empty if there is none, and weights that cancel."""
         if not boundary:
-            return self._separable(margin_interval(self.cone, w))
+            return self._verified("separable", margin_interval(self.cone, w))
         kind = "quasi-separable" if w else "overlapping"
-        return self._verified(kind, w=w, boundary=boundary, conflict=conflict, basis=basis)
+        return self._verified(kind, Interval(w=w), boundary=boundary, **parts)
 
     def _from_floats(self, conflict: ExactWeights | None, bits: int) -> dict[str, Any]:
         """The exact proof nearest to the proposal, whose free weights have so many bits."""
-        cone, proposal = self.cone, self._proposal
-        if proposal.strict.all():
-            return self._closed(cone.rows.whole(proposal.w), [])
-        boundary = np.flatnonzero(~proposal.strict)
-        # of the support first
-        basis = Span(
-            cone.pairs, np.append(proposal.support, np.setdiff1d(boundary, proposal.support))
-        )
-        w = exact_direction(cone, basis, proposal.w, bits) if proposal.strict.any() else []
-        groups, enclosure = boundary_weights(cone, boundary, basis, proposal.q)
-        if conflict is None and proposal.support.size and cone.family.compares_classes:
+        cone, (w, strict, q, support) = self.cone, self._proposal
+        if strict.all():
+            return self._closed(cone.rows.whole(w), [])
+        boundary = np.flatnonzero(~strict)
+        basis = Span(cone.pairs, np.append(support, np.setdiff1d(boundary, support)))
+        direction = exact_direction(cone, basis, w, bits) if strict.any() else []
+        groups, enclosure = boundary_weights(cone, boundary, basis, q)
+        if conflict is None and support.size and cone.family.compares_classes:
             # the verdict stands without a conflict; the verification comes first
             with suppress(OutOfTime), until(deadline() - closing_seconds(cone)):
-                conflict = circuit_conflict(cone, boundary, proposal.support[0])
-        return self._closed(w, groups, conflict, enclosure)
+                conflict = circuit_conflict(cone, boundary, support[0])
+        return self._closed(direction, groups, conflict=conflict, basis=enclosure)
 
     def _partial(self, conflict: ExactWeights | None) -> dict[str, Any]:
         """A proof for data too large for an exact system: a one-sided column, and a conflict.
@@ -358,6 +346,4 @@ class _Decision:
         w = one_sided_column(self.cone)
         if w is None or conflict is None:
             raise TooLarge("no exact system, and no one-sided column")
-        return self._verified(
-            "quasi-separable", complete=False, w=w, boundary=[conflict], conflict=conflict
-        )
+        return self._closed(w, [conflict], conflict=conflict, complete=False)

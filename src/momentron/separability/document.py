@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from momentron.separability.basis import ExactWeights
 from momentron.separability.cone import Cone
+from momentron.separability.exact_weights import ExactWeights
 from momentron.separability.family import Family
+from momentron.separability.interval import Interval
 from momentron.solvers.rational.systems import primitive
 from momentron.verify.limits import VERSION
 
@@ -45,14 +46,12 @@ def empty_proof(n: int, d: int, family: Family, decimals: str) -> dict[str, Any]
 def build_proof(
     cone: Cone,
     kind: str,
+    found: Interval,
     *,
     complete: bool = True,
-    w: Sequence[int] = (),
     boundary: Sequence[ExactWeights] = (),
     conflict: ExactWeights | None = None,
-    dual: ExactWeights | None = None,
     basis: np.ndarray | None = None,
-    ends: tuple[float, float] = (0.0, 0.0),
 ) -> dict[str, Any]:
     """A proof with the fields of docs/proof-format.md."""
     table = cone.table
@@ -65,11 +64,11 @@ def build_proof(
     return proof | {
         "kind": kind,
         "complete": complete and kind != "undecided",
-        "margin": {"lower": float(ends[0]).hex(), "upper": float(ends[1]).hex()},
-        "weights": _sparse_vector(cone, w),
+        "margin": {"lower": found.lower.hex(), "upper": found.upper.hex()},
+        "weights": _sparse_vector(cone, found.w),
         "boundary": [_group(cone, part) for part in boundary],
         "conflict": [_group(cone, conflict, labels=True)] if conflict is not None else [],
-        "dual": [_group(cone, dual)] if dual is not None else [],
+        "dual": [_group(cone, found.dual)] if found.dual is not None else [],
         "basis": named_pairs(cone, basis) if basis is not None else None,
         "class_rows": {"counts": counts[1:].tolist(), "boundary": cone.codes[is_on].tolist()},
     }

@@ -18,10 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import OutOfTime, require_time, time_left, until
-from momentron.separability.basis import ExactWeights, Span
 from momentron.separability.cone import Cone
 from momentron.separability.document import named_pairs
-from momentron.separability.exact_projection import project_exactly, whole_weights
+from momentron.separability.exact_weights import ExactWeights, Span, project_exactly, whole_weights
 from momentron.separability.projection import DIRECTION_BITS, NotFound, Rows
 from momentron.solvers.rational.systems import PRIME, TooLarge, Vector, primitive, require_memory
 from momentron.verify.limits import MAX_BASIS
@@ -47,7 +46,7 @@ class EstimateProver:
     """
 
     def __init__(self, cone: Cone, w: Vector, boundary: np.ndarray) -> None:
-        self.cone, self.w = cone, w
+        self.cone, self.w = cone, [w.get(c, 0) for c in range(cone.n_coordinates)]
         self.strict = np.setdiff1d(np.arange(cone.size), boundary)
         self.basis = Span(cone.pairs, np.sort(boundary))
         self.design = Span(cone.design, cone.kept)
@@ -65,7 +64,7 @@ class EstimateProver:
         # what is found by then is still to be verified
         self.start = time.perf_counter()
         self.moment = self.start + SHARE * time_left()
-        self.directions: list[Vector] = []
+        self.directions: list[list[int]] = []
         self.bounds: list[ExactWeights] = []
         self.reason: str | None = None
 
@@ -90,7 +89,7 @@ class EstimateProver:
                 "numerators": [hex(v) for bound in self.bounds for v in bound.numerators],
                 "of": list(range(len(self.bounds))),
             },
-            "directions": _flat(self.directions),
+            "directions": _flat([{c: v for c, v in enumerate(w) if v} for w in self.directions]),
             "aliases": _flat(self.aliases),
             "dimension": len(self.free) + n_empty,
             "rank": self.design.rows.size,
@@ -128,17 +127,13 @@ class EstimateProver:
         """A form, or the vector of a pair, on the null vectors: one number per free coordinate."""
         return [dot(self.null[free], form) for free in self.free]
 
-    def _lifted(self, t: list[int]) -> Vector:
+    def _lifted(self, t: list[int]) -> list[int]:
         """The direction with coordinates t."""
-        found: Vector = {}
+        found = [0] * self.cone.n_coordinates
         for c, value in zip(self.free, t, strict=True):
-            if value:
-                for at, v in self.null[c].items():
-                    found[at] = found.get(at, 0) + value * v
-        return {c: v for c, v in sorted(found.items()) if v}
-
-    def _dense(self, v: Vector) -> list[int]:
-        return [v.get(c, 0) for c in range(self.cone.n_coordinates)]
+            for at, v in self.null[c].items() if value else ():
+                found[at] += value * v
+        return found
 
     @cached_property
     def _rows(self) -> Rows:
@@ -149,7 +144,8 @@ class EstimateProver:
         C = A.toarray() if sp.issparse(A) else A
         for m in (m for m, c in enumerate(self.free) if c in touched):
             require_time()
-            values = cone.pairs.sides(self._dense(self.null[self.free[m]]), self.strict)
+            t = [int(m == i) for i in range(len(self.free))]
+            values = cone.pairs.sides(self._lifted(t), self.strict)
             top = max(map(abs, values), default=0)
             e = top.bit_length() - scale.bit_length()
             C[:, m] = [(v << max(0, -e)) / (scale << max(0, e)) for v in values]
@@ -160,14 +156,15 @@ class EstimateProver:
     def _inside(self) -> np.ndarray:
         """w in the coordinates t: c·t > 0 on all strict pairs."""
         factor = math.lcm(*(self.null[c][c] for c in self.free))
-        t = [self.w.get(c, 0) * (factor // self.null[c][c]) for c in self.free]
+        t = [self.w[c] * (factor // self.null[c][c]) for c in self.free]
         return self._rows.unit(t)
 
     # --- one coefficient -------------------------------------------------------------------------
 
     def _status(self, form: Vector, g: list[int]) -> str:
         """The status of a coefficient that is neither finite nor aliased."""
-        signs = [dot(form, direction) for direction in (self.w, *self.directions)]
+        directions = (self.w, *self.directions)
+        signs = [sum(v * w[c] for c, v in form.items()) for w in directions]
         if not min(signs) < 0 < max(signs):
             if not self._has_room:
                 raise OutOfTime
@@ -216,7 +213,7 @@ class EstimateProver:
 
     def _outside(self, t: list[int]) -> list[int]:
         """Some strict pairs with c·t < 0, the worst first."""
-        sides = self.cone.pairs.sides(self._dense(self._lifted(t)), self.strict)
+        sides = self.cone.pairs.sides(self._lifted(t), self.strict)
         return sorted((i for i, s in enumerate(sides) if s < 0), key=sides.__getitem__)[:FIRST]
 
     # --- proposed in floats ----------------------------------------------------------------------
@@ -230,12 +227,11 @@ class EstimateProver:
         every = np.arange(self.strict.size)
         first = np.argsort(-self._rows.sides(g), kind="stable")[:FIRST]
         try:
-            found = self._rows.project(g, every, first)
+            support, _, t = self._rows.project(g, every, first)
         except NotFound:
             return [], every[:0]
-        t = found.residual
         if not t.any():
-            return [], found.support
+            return [], support
         distance = np.linalg.norm(t)
         t /= distance
         # half of what g falls along t is spent on the way inside, where roundings do no harm

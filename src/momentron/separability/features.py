@@ -71,16 +71,23 @@ def feature_roles(
             f"the verdict is {verdict.kind!r}; feature_roles needs a separable or quasi-separable "
             "one"
         )
-    decimals = verdict.decimals
-    X = clean_matrix(as_exact(X, decimals))
+    X = clean_matrix(as_exact(X, verdict.decimals))
     columns = X.tocsc() if hasattr(X, "tocsc") else X
     d, fit_intercept = columns.shape[1], bool(verdict.proof["fit_intercept"])
-    width = verdict.coef.shape[1] + verdict.intercept.size // len(verdict.coef) * fit_intercept
-    counts = np.ones(columns.shape[0])
-    counts[verdict.left_out_rows(grouped=len(np.shape(y)) == 2)] = 0.0
-    weighted = {place % width for place in verdict.whole_weights()}
+    counts, left_out = np.ones(columns.shape[0]), np.array(verdict.proof["data"]["left_out"], int)
+    if left_out.size and len(np.shape(y)) == 2:
+        if verdict.given is None:
+            raise InputError(
+                "this verdict was read from a proof, which does not know the rows of grouped data; "
+                "pass the X and y of read_design"
+            )
+        left_out = verdict.given.of(left_out)
+    counts[left_out] = 0.0
     strength = np.abs(verdict.coef).max(axis=0)
-    kinds = {}
+    width = verdict.coef.shape[1] + verdict.intercept.size // len(verdict.coef) * fit_intercept
+    # as a float the weight of a feature may be 0
+    weighted = {place % width for place in verdict.whole_weights()}
+    kinds = {j: verdict.kind for j in range(d) if j not in weighted}
     if d == 1:  # nothing else tells classes apart; but the intercept fits least counts alone
         is_fitted = fit_intercept and verdict.is_separable and verdict.family in COUNTS
         kinds[0] = "separable" if is_fitted else "overlapping"
@@ -88,19 +95,15 @@ def feature_roles(
         for j in np.argsort(-strength, kind="stable").tolist():
             if j in kinds or time_left() <= 0.0:
                 continue
-            if j not in weighted:  # the hyperplane does not use it; as a float its weight may be 0
-                kinds[j] = verdict.kind
-                continue
-            rest = columns[:, np.delete(np.arange(d), j)]
             kinds[j] = check_separability(
-                rest,
+                columns[:, np.delete(np.arange(d), j)],
                 y,
                 fit_intercept=fit_intercept,
                 family=verdict.family,
                 link=verdict.link,
                 reference=verdict.classes[0] if verdict.event else None,
                 order=verdict.classes if verdict.family == "ordinal" else None,
-                decimals=decimals,
+                decimals=verdict.decimals,
                 sample_weight=counts,
                 estimates=False,
             ).kind

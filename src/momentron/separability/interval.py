@@ -7,6 +7,7 @@ which whole numbers can do.
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -15,8 +16,8 @@ import numpy as np
 from momentron.api import max_margin
 from momentron.arithmetic.clock import OutOfTime, deadline, require_time, time_left, until
 from momentron.arithmetic.rounding import rational_root
-from momentron.separability.basis import ExactWeights
 from momentron.separability.cone import Cone
+from momentron.separability.exact_weights import ExactWeights
 from momentron.separability.projection import whole_multiples
 from momentron.solvers.rational.systems import TooLarge
 from momentron.status import Status
@@ -32,10 +33,10 @@ DUAL_BITS = 50
 class Interval:
     """lower ≤ γ̄ ≤ upper with the w and the q that prove it."""
 
-    lower: float
-    upper: float
-    w: list[int]
-    dual: ExactWeights | None
+    lower: float = 0.0
+    upper: float = 0.0
+    w: Sequence[int] = ()
+    dual: ExactWeights | None = None
 
 
 def closing_seconds(cone: Cone) -> float:
@@ -44,7 +45,7 @@ def closing_seconds(cone: Cone) -> float:
     return n_entries * cone.family.n_blocks * SECONDS_PER_ENTRY
 
 
-def margin_interval(cone: Cone, w: list[int] | None) -> Interval:
+def margin_interval(cone: Cone, w: list[int]) -> Interval:
     """The best interval from w, the means of the classes, and `max_margin` within a few seconds.
 
     Without a separating w to start from, `lower` may turn out to be 0. Once there is a lower bound
@@ -78,12 +79,12 @@ def margin_interval(cone: Cone, w: list[int] | None) -> Interval:
 def first_interval(cone: Cone) -> Interval:
     """[0, an upper bound], soon: from the means of the first rows of two classes."""
     if not cone.family.compares_classes:
-        return Interval(0.0, math.inf, [], None)
+        return Interval(upper=math.inf)
     most = max(1, FIRST_ENTRIES * cone.n // (1 + int(cone.table.ends[-1])))
     first, second = cone.between(0, 1)[:most], cone.between(1, 0)[:most]
     numerators = [second.size] * first.size + [first.size] * second.size
     dual = ExactWeights(np.append(first, second), numerators)
-    return Interval(0.0, upper_bound(cone, dual), [], dual)
+    return Interval(upper=upper_bound(cone, dual), dual=dual)
 
 
 def _proposed(cone: Cone, seconds: float) -> tuple[list[int] | None, np.ndarray]:

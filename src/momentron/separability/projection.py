@@ -14,12 +14,9 @@ is then asked of the others, until they overlap or none is left: a Goldman–Tuc
 in which the rows with a·w > 0 are the same whatever the pair. Floats only propose here.
 """
 
-from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg as sl
 import scipy.sparse as sp
 from scipy.optimize import nnls
 
@@ -40,29 +37,8 @@ class NotFound(ArithmeticError):
     """Floats see too little."""
 
 
-@dataclass(frozen=True)
-class Projection:
-    """λ > 0 on some rows, and the residual r = Aᵀλ − b, which is exactly zero if b is in the cone.
-
-    λ is that of the rows times their scales.
-    """
-
-    support: np.ndarray
-    weights: np.ndarray
-    residual: np.ndarray
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """w with A w > 0 on the strict rows and about 0 on the others, on which q > 0 about cancels.
-
-    The q off `support` have few digits, and on the support there is room for a correction.
-    """
-
-    w: np.ndarray
-    strict: np.ndarray
-    q: np.ndarray
-    support: np.ndarray
+Projection = tuple[np.ndarray, np.ndarray, np.ndarray]  # (support, λ, residual)
+Proposal = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # (w, strict, q, support)
 
 
 class Rows:
@@ -79,10 +55,8 @@ class Rows:
 
     def __init__(self, A: Any, exponents: np.ndarray) -> None:
         self.A, self.exponents = A, exponents
-        top, low = A.max(axis=1), A.min(axis=1)
-        if sp.issparse(A):
-            top, low = top.toarray().ravel(), low.toarray().ravel()
-        largest = np.frexp(np.maximum(top, -low))[1]
+        top = abs(A).max(axis=1)
+        largest = np.frexp(top.toarray().ravel() if sp.issparse(A) else top)[1]
         self.scales = np.ldexp(1.0, -np.maximum(largest, -1000))
 
     def whole(self, w: np.ndarray) -> list[int]:
@@ -112,7 +86,11 @@ class Rows:
         return np.asarray(self.A @ w) * self.scales
 
     def project(self, target: np.ndarray, among: np.ndarray, first: np.ndarray) -> Projection:
-        """The projection of a target to the cone of some rows, looking at a few of them first."""
+        """The projection of a target b to the cone of some rows, looking at a few of them first.
+
+        λ > 0 is that of the rows times their scales, on its support, and the residual r = Aᵀλ − b
+        is exactly zero if b is in the cone.
+        """
         size = min(among.size, target.size)
         if size > MAX_COLUMNS:
             raise TooLarge(f"{size} columns; at most {MAX_COLUMNS} are looked at together")
@@ -129,7 +107,7 @@ class Rows:
             violated = among[sides[among] < -SAME]
             if is_inside or not violated.size:
                 used = weights > SAME * weights.max(initial=0.0)
-                return Projection(chosen[used], weights[used], residual * (not is_inside))
+                return chosen[used], weights[used], residual * (not is_inside)
             added = np.setdiff1d(violated, chosen)
             if not added.size:  # rounding has stopped the solver: another order may do better
                 if not n_left:
@@ -153,12 +131,6 @@ def least_squares(rows: np.ndarray, target: np.ndarray) -> np.ndarray:
         weights = np.asarray(nnls(rows.T, target)[0])
     except RuntimeError:  # after many steps
         raise NotFound("non-negative least squares did not converge") from None
-    used = np.flatnonzero(weights)
-    Q, R = np.linalg.qr(rows[used].T)
-    with suppress(np.linalg.LinAlgError, ValueError):  # rows that are dependent after all
-        refined = sl.solve_triangular(R, Q.T @ target, check_finite=False)
-        if refined.min(initial=0.0) > -SAME * refined.max(initial=0.0):
-            weights[used] = np.maximum(refined, 0.0)
     return weights
 
 
@@ -172,7 +144,11 @@ def whole_multiples(w: np.ndarray, exponents: Any = 0) -> list[int]:
 
 
 def propose(rows: Rows) -> Proposal:
-    """A Goldman–Tucker pair in floats, layer by layer of strict rows."""
+    """A Goldman–Tucker pair in floats, layer by layer of strict rows: (w, strict, q, support).
+
+    A w > 0 on the strict rows and about 0 on the others, on which q > 0 about cancels. The q off
+    the support have few digits, and on the support there is room for a correction.
+    """
     rng = np.random.default_rng(0)
     n, d = rows.A.shape
     q = rng.integers(1, LARGEST_WEIGHT, n) * rows.scales
@@ -180,12 +156,13 @@ def propose(rows: Rows) -> Proposal:
     while not strict.all():
         left = np.flatnonzero(~strict)
         first = rng.permutation(left)[: FEW * min(d, left.size) + 64]
-        found = rows.project(-np.asarray(rows.A.T @ np.where(strict, 0.0, q)), left, first)
-        if not found.residual.any():
-            support = found.support
-            q[support] += found.weights * rows.scales[support]
+        target = -np.asarray(rows.A.T @ np.where(strict, 0.0, q))
+        found, weights, r = rows.project(target, left, first)
+        if not r.any():
+            support = found
+            q[support] += weights * rows.scales[support]
             break
-        r = found.residual / np.linalg.norm(found.residual)
+        r /= np.linalg.norm(r)
         sides = rows.sides(r)
         is_clear = sides[left] > max(SAME, CLEAR * float(sides[left].max()))
         if not is_clear.any():
@@ -195,4 +172,4 @@ def propose(rows: Rows) -> Proposal:
         w = r + (1.0 + 2.0 * np.max(-below / gains, initial=0.0)) * w
         w /= np.linalg.norm(w)
         strict[left[is_clear]] = True
-    return Proposal(w, strict, q, support)
+    return w, strict, q, support

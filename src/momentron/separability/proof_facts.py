@@ -212,8 +212,7 @@ class ProofFacts:
         weights = np.zeros(self._family.n_blocks * width)
         found = self.whole_weights()
         top = max(map(abs, found.values()), default=1)
-        for place, v in found.items():
-            weights[place] = v / top
+        weights[list(found)] = [v / top for v in found.values()]
         return weights.reshape(-1, width)
 
     @property
@@ -307,18 +306,6 @@ class ProofFacts:
         """The rows of the proof that are not left out."""
         data = self.proof["data"]
         return np.setdiff1d(np.arange(data["rows"]), np.array(data["left_out"], np.int64))
-
-    def left_out_rows(self, *, grouped: bool) -> np.ndarray:
-        """The rows of weight 0, of the table that was passed if it is grouped, or of the proof."""
-        rows = np.array(self.proof["data"]["left_out"], np.int64)
-        if not grouped or not rows.size:
-            return rows
-        if self.given is None:
-            raise InputError(
-                "this verdict was read from a proof, which does not know the rows of grouped data; "
-                "pass the X and y of read_design"
-            )
-        return self.given.of(rows)
 
     def drop_separated(self, frame: Any) -> Any:
         """The frame that was checked without its separated rows, as a copy.

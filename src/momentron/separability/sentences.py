@@ -12,10 +12,8 @@ CITED = {  # (family, link): who has shown that such a model has such kinds
 }
 TITLES = {
     "logit": "logistic",
-    "probit": "probit",
     "cloglog": "complementary log-log",
     "loglog": "log-log",
-    "cauchit": "cauchit",
     "log": "log-binomial",
     "logc": "log-complement binomial",
     "cdf": "binary",
@@ -39,7 +37,7 @@ MANY = 10  # classes numbered without a gap that may still be meant as classes
 
 def model_words(name: str, link: str, event: str | None) -> str:
     """What to call a model: "logistic regression (binomial model with logit link)"."""
-    title = COUNTS.get(name) or TITLES[link]
+    title = COUNTS.get(name) or TITLES.get(link, link)
     title = {"multinomial": "multinomial ", "ordinal": "ordered "}.get(name, "") + title
     with_link = f"{link} link" if link != "cdf" else "a distribution function as its inverse link"
     if event is not None:
@@ -115,11 +113,11 @@ def sentence_on_classes(pairs: Sequence[ClassPair]) -> str:
     parts = []
     for kind, words in WORDS.items():
         named = [f"{pair.first} and {pair.second}" for pair in pairs if pair.kind == kind]
+        more = len(named) - LISTED_PAIRS
+        if more > 0:
+            named[LISTED_PAIRS - 1 :] = [f"{named[LISTED_PAIRS - 1]} and {more} more pairs"]
         if named:
-            more = (
-                f" and {len(named) - LISTED_PAIRS} more pairs" if len(named) > LISTED_PAIRS else ""
-            )
-            parts.append(f"{', '.join(named[:LISTED_PAIRS])}{more} {words}")
+            parts.append(f"{', '.join(named)} {words}")
     return f"in the joint model {'; '.join(parts)}" if parts else ""
 
 

@@ -93,7 +93,8 @@ def solve_many(matrix: list[list[int]], right: list[list[int]]) -> tuple[list[li
         raise OutOfTime from None
     if child.returncode:
         raise ZeroDivisionError("the system is singular")
-    return marshal.loads(child.stdout)  # type: ignore[no-any-return]
+    numerators, denominator = marshal.loads(child.stdout)
+    return numerators, denominator
 
 
 def as_lists(matrix: Any) -> list[list[int]]:

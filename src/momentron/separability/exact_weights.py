@@ -8,28 +8,43 @@ columns F, which stays as proposed: A[B, P] w_P = −A[B, F] w_F.
 A *conflict* is few rows, with weights, whose class averages coincide, so that nothing separates
 them: by Carathéodory's theorem d + 1 rows suffice, d + 2 with an intercept. Two equal rows with
 different labels are one, found by hashing before anything is solved.
+
+Where floats see too little, the projections of `projection` are made in rational numbers; floats
+guess the answer.
 """
 
+import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from flint import fmpz_mat
 
 from momentron.arithmetic.clock import require_time
-from momentron.separability.cone import Cone
-from momentron.separability.exact_rows import ExactRows
-from momentron.separability.projection import FEW, NotFound, whole_multiples
+from momentron.separability.cone import Cone, ExactRows
+from momentron.separability.projection import FEW, NotFound, least_squares, whole_multiples
+from momentron.solvers.rational.nearest import Point, Weights, nearest
 from momentron.solvers.rational.systems import (
     TooLarge,
     Vector,
+    as_lists,
     minor,
     primitive,
+    require_memory,
     solve_many,
     solve_whole,
 )
 from momentron.verify.limits import MAX_BASIS
+
+BYTES_PER_INTEGER = 150  # with its place in a list, and in a matrix
+CHANGES = 4  # of coordinates, at most
+FLAT = 1e-12  # of the largest sum of squares along an axis: less is seen badly
+GUESS_FLOPS = 4e9  # of a guess in floats, which nothing can interrupt: a few seconds
 
 
 @dataclass(frozen=True)
@@ -170,7 +185,7 @@ def circuit_conflict(cone: Cone, boundary: np.ndarray, one: int) -> ExactWeights
     target = -cone.rows.dense(np.array([one]))[0]
     first = others[:: 1 + others.size // (FEW * target.size)]
     try:
-        basis = Span(cone.pairs, cone.rows.project(target, others, first).support)
+        basis = Span(cone.pairs, cone.rows.project(target, others, first)[0])
         found, denominator = basis.cancelling(cone.pairs.combine([1], np.array([one])))
     except (NotFound, TooLarge, ZeroDivisionError):
         return None
@@ -178,3 +193,93 @@ def circuit_conflict(cone: Cone, boundary: np.ndarray, one: int) -> ExactWeights
     if min(found, default=0) <= 0 or any(cone.pairs.combine(weights.numerators, weights.pairs)):
         return None
     return weights
+
+
+def project_exactly(points: list[Point], target: Point) -> tuple[Weights, Point]:
+    """(λ > 0 on independent points, a multiple of r = Σ λ p − target); r is zero or the shortest.
+
+    So p·r ≥ 0 for all points, and target·r < 0 unless r is zero.
+    """
+    guess: Weights = {}
+    if len(points) * len(target) * min(len(points), len(target)) < GUESS_FLOPS:
+        rows, tops = _in_floats(points)
+        (goal,), (most,) = _in_floats([target])
+        with suppress(NotFound):
+            weights = least_squares(rows, goal)
+            for i in np.flatnonzero(weights).tolist():
+                guess[i] = Fraction(weights[i]) * most / tops[i]
+    return nearest(points, target, guess)
+
+
+def exact_pair(cone: Cone) -> tuple[Point, list[ExactWeights], ExactWeights | None]:
+    """(w, boundary weights, a conflict), layer by layer as in `projection.propose`.
+
+    w is empty if all overlap. The conflict has independent pairs, up to one relation. TooLarge is
+    raised if all pairs in all coordinates do not fit into memory.
+    """
+    every, change = _points(cone)
+    points, weights = as_lists(every), Weights()
+    left, strict, w = list(range(len(points))), list[int](), [0] * cone.n_coordinates
+    while left:
+        some = [points[i] for i in left]
+        weights, r = project_exactly(some, [-sum(column) for column in zip(*some, strict=True)])
+        if not any(r):
+            break
+        sides, earlier = (as_lists(fmpz_mat([u]) * every.transpose())[0] for u in (r, w))
+        # so much of the earlier directions that their strict pairs stay strict
+        longer = max([0, *(-sides[i] // earlier[i] for i in strict)])
+        w = [(longer + 1) * old + v for old, v in zip(w, r, strict=True)]
+        strict += [i for i in left if sides[i] > 0]
+        left = [i for i in left if sides[i] == 0]
+    (w,) = as_lists(fmpz_mat([w]) * change.transpose())
+    if not left:
+        return w, [], None
+    w = w if strict else []
+    q = {i: 1 + weights.get(m, Fraction(0)) for m, i in enumerate(left)}
+    one, *others = left
+    weights, _ = project_exactly([points[i] for i in others], [-v for v in points[one]])
+    conflict = {one: Fraction(1)} | {others[m]: v for m, v in weights.items()}
+    return w, [whole_weights(q)], whole_weights(conflict).primitive()
+
+
+def _points(cone: Cone) -> tuple[Any, Any]:
+    """(the vectors of all pairs times T, the regular matrix T of integers).
+
+    The columns of the product are alike in size, and a direction in which all pairs are short, as
+    within rounding of a plane, is a column of its own: so that floats guess well.
+    """
+    d = cone.n_coordinates
+    size = float(cone.size + d) * d * (BYTES_PER_INTEGER + cone.table.bits / 8)
+    require_memory(size, f"{cone.size} pairs in integers")
+    vectors = cone.pairs.vectors(np.arange(cone.size))
+    points: Any = fmpz_mat([[a.get(c, 0) for c in range(d)] for a in vectors])
+    change, n_flat = _diagonal([1] * d), d - points.rank()
+    for _ in range(CHANGES):
+        require_time()
+        lengths = [max(map(int.bit_length, column)) for column in as_lists(points.transpose())]
+        shifts = _diagonal([1 << max(lengths) - length if length else 1 for length in lengths])
+        points, change = points * shifts, change * shifts
+        rows = _in_floats(as_lists(points))[0]
+        sizes, axes = np.linalg.eigh(rows.T @ rows)
+        if np.count_nonzero(sizes < FLAT * sizes[-1]) <= n_flat:
+            break
+        turned: Any = fmpz_mat([[int(v) for v in row] for row in np.rint(axes * 2.0**50).tolist()])
+        points, change = points * turned, change * turned
+    return points, change
+
+
+def _diagonal(values: list[int]) -> Any:
+    return fmpz_mat([[v * (c == j) for j in range(len(values))] for c, v in enumerate(values)])
+
+
+def _in_floats(points: list[Point]) -> tuple[np.ndarray, list[int]]:
+    """(points over their largest entries, these entries)."""
+    tops = [max(map(abs, p)) or 1 for p in points]
+    return np.array([[v / top for v in p] for p, top in zip(points, tops, strict=True)]), tops
+
+
+def whole_weights(q: Weights) -> ExactWeights:
+    """Rational weights over one denominator."""
+    pairs = sorted(q)
+    common = math.lcm(*(q[pair].denominator for pair in pairs))
+    return ExactWeights(np.array(pairs), [int(q[pair] * common) for pair in pairs], common)
