@@ -195,7 +195,8 @@ class _Call:
         try:
             _calls.active.add(self._own)
             _calls.settle()
-            _have_one_thread_here()
+            for library in _found()[1]:
+                library.set(1)
             self._token = _current.set(self._own)
         except BaseException:
             self._leave()
@@ -212,18 +213,9 @@ class _Call:
             library.set(count)
 
 
-def _have_one_thread_here() -> None:
-    """Where each thread has its own number."""
-    for library in _found()[1]:
-        library.set(1)
-
-
-NOTHING_TO_DO: AbstractContextManager[Any] = nullcontext()
-
-
 def one_thread() -> AbstractContextManager[Any]:
     """One BLAS thread from here on; what is called inside, helpers too, has no more to do."""
-    return NOTHING_TO_DO if _current.get() in _calls.active else _Call()
+    return nullcontext() if _current.get() in _calls.active else _Call()
 
 
 @cache
@@ -236,7 +228,8 @@ def _helpers() -> ThreadPoolExecutor:
 def _begin_helping() -> None:
     # for the rest of its life: a thread that was made earlier has the environment of then
     standard_arithmetic().__enter__()
-    _have_one_thread_here()
+    for library in _found()[1]:
+        library.set(1)
 
 
 if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads

@@ -19,7 +19,6 @@ from momentron.arithmetic.rounding import (
     UNIT_ROUNDOFF,
     down,
     gamma,
-    times_power_of_two,
     up,
 )
 from momentron.arithmetic.rounding import norm_bounds as vector_norm_bounds
@@ -313,7 +312,7 @@ def to_safe_length(w: np.ndarray) -> np.ndarray:
     top = float(np.max(np.abs(w), initial=0.0))
     if top == 0.0 or not math.isfinite(top):
         return w
-    return times_power_of_two(w, -int(np.frexp(top)[1]))
+    return np.ldexp(w, -np.frexp(top)[1])
 
 
 def to_user(problem: "Problem", value: float, direction: float) -> float:

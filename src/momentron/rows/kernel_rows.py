@@ -97,9 +97,10 @@ class KernelOperator(Operator):
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
         """(a, Ka, 0), over the rows where a is not zero."""
         nonzero = nonzero_rows(a)
-        has_all = self._square.holds(slice(None))
-        product = self._known_scores if has_all else self._cache.product
-        return self.classifier(a, product(nonzero, a[nonzero].astype(np.float64, copy=False)))
+        coef = a[nonzero].astype(np.float64, copy=False)
+        if self._square.holds(slice(None)):
+            return self.classifier(a, self._scores_at(np.arange(a.shape[0]), nonzero, coef))
+        return self.classifier(a, self._cache.product(nonzero, coef))
 
     from_coefficients = exact_adjoint
 
@@ -132,17 +133,20 @@ class KernelOperator(Operator):
         w[1][index], w[2][index] = self._scores_at(index, nonzero, coef), 0.0
         return w
 
-    def _known_scores(self, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
-        """K[:, columns] @ coef where the square that is kept tells, and NaN elsewhere."""
-        scores = np.full((self.shape[0], *coef.shape[1:]), np.nan, coef.dtype)
-        kept = self._square.scores(columns, coef) if coef.dtype == np.float64 else None
-        if kept is not None:
-            scores[kept[0]] = kept[1]
-        return scores
-
     def _scores_at(self, index: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
-        """K[index][:, columns] @ coef, in the precision of the coefficients."""
-        scores: np.ndarray = self._known_scores(columns, coef)[index]
+        """K[index][:, columns] @ coef, in the precision of the coefficients.
+
+        Where scores are in single precision besides, a square of moderate size is kept: these and
+        the norms need it again.
+        """
+        scores = np.full((self.shape[0], *coef.shape[1:]), np.nan, coef.dtype)
+        if self._single is not None and coef.dtype == np.float64:
+            if index.size == columns.size and 32 * index.size**2 <= self.cache_bytes:
+                self._square.keep(columns, self.cache_bytes // 2)
+            kept = self._square.scores(columns, coef)
+            if kept is not None:
+                scores[kept[0]] = kept[1]
+        scores = scores[index]
         lacking = nonzero_rows(np.isnan(scores))
         for part in row_blocks(lacking.size, columns.size):
             values = self._cache.block(index[lacking[part]], columns)
@@ -168,12 +172,7 @@ class KernelOperator(Operator):
 
     def adjoint_norm(self, a: np.ndarray) -> float:
         """√(aᵀKa), from the kernel values of the rows where a is not zero."""
-        nonzero = nonzero_rows(a)
-        is_known = self._square.holds(nonzero) or self._cache.holds(nonzero)
-        if self._single is None or is_known or not self._single.serves(nonzero):
-            return math.sqrt(max(0.0, self._squared_norm(a, np.float64)))
-        scores, _ = self._single.scores(nonzero, a[nonzero])
-        return math.sqrt(max(0.0, float(np.sum(a[nonzero] * scores[nonzero]))))
+        return math.sqrt(max(0.0, self._squared_norm(a, np.float64)))
 
     def centred_radius(self) -> float:
         """The radius: any point may be the centre, and the mean would cost n² kernel values."""
@@ -208,8 +207,6 @@ class KernelOperator(Operator):
         if self._single is None or not self._single.serves(nonzero) or self._cache.holds(nonzero):
             return self.exact_adjoint(w[0])
         again = np.stack([w[0], *self._single.scores(nonzero, w[0][nonzero])])
-        if 8 * nonzero.size**2 <= self.cache_bytes // 4:
-            self._square.keep(nonzero, self.cache_bytes // 2)  # the norms need it again
         return self.in_double(again, nonzero)
 
     def single_errors(self, w: np.ndarray) -> np.ndarray | None:

@@ -76,17 +76,11 @@ def operator_of(X: Any) -> Operator:
     if 2.0 ** (-2 * limit) < largest < 2.0 ** (2 * limit):
         return as_operator(X, squares)
     _require_finite(X)
-    X = X if sp.issparse(X) else np.asarray(X)  # computed rows, too, are divided as a matrix
+    # computed rows, too, are divided as a matrix
+    X = (X if sp.issparse(X) else np.asarray(X)).astype(np.float64)
     entries = X.data if sp.issparse(X) else X
-    top = max(abs(float(entries.max(initial=0.0))), abs(float(entries.min(initial=0.0))))
-    if top == 0.0:
-        return as_operator(X)
-    exponent = int(np.frexp(top)[1])
-    X = X.astype(np.float64)
-    if sp.issparse(X):
-        X.data = np.ldexp(X.data, -exponent)
-    else:
-        X = np.ldexp(X, -exponent)
+    exponent = int(np.frexp(np.abs(entries).max(initial=0.0))[1])
+    np.ldexp(entries, -exponent, out=entries)
     operator = as_operator(X)
     operator.exponent = exponent
     return operator
@@ -110,7 +104,17 @@ def as_matrix(X: Any) -> Any:
     is_plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in _EXPONENT_LIMIT
     if not (is_plain and X.shape[0] > 0 and X.shape[1] > 0):  # else there is nothing to convert
         X = as_exact(X)
-        _require_shape(X)
+        if X.ndim != 2:
+            raise InputError(
+                f"Expected 2D array for X, got dim {X.ndim} (shape={short(X.shape)}). Reshape "
+                "your data: X.reshape(-1, 1) is one feature, X.reshape(1, -1) one row"
+            )
+        for size, word in zip(X.shape, ("sample", "feature"), strict=True):
+            if size == 0:
+                raise InputError(
+                    f"X has 0 {word}(s) (shape={X.shape}) while a minimum of 1 is required; check "
+                    "how X was selected"
+                )
     if sp.issparse(X):
         return X
     if min(X.strides) < 0 or (X.size and min(X.strides) != X.itemsize):
@@ -118,47 +122,32 @@ def as_matrix(X: Any) -> Any:
     return X
 
 
-def _require_shape(X: Any) -> None:
-    """Refuse what is not a matrix with rows and columns."""
-    shape = X.shape
-    if len(shape) != 2:
-        raise InputError(
-            f"Expected 2D array for X, got dim {len(shape)} (shape={short(shape)}). Reshape your "
-            "data: X.reshape(-1, 1) is one feature, X.reshape(1, -1) one row"
-        )
-    for size, word in zip(shape, ("sample", "feature"), strict=True):
-        if size == 0:
-            raise InputError(
-                f"X has 0 {word}(s) (shape={shape}) while a minimum of 1 is required; check how X "
-                "was selected"
-            )
-
-
 def _require_finite(X: Any, first: int = 0) -> None:
     """Raise with the place of the first NaN or infinity, if there is one."""
+    found = first_not_finite(X)
+    if found is not None:
+        i, j, value = found
+        kind = "NaN" if np.isnan(value) else "infinity"
+        raise InputError(
+            f"X contains {kind}: X[{first + i}, {j}] is {value}; every entry must be finite (inf "
+            "and NaN are not): drop that row or impute it"
+        )
+
+
+def first_not_finite(X: Any) -> tuple[int, int, Any] | None:
+    """(row, column, value) of the first NaN or infinity in a matrix."""
     if sp.issparse(X):
-        bad = np.flatnonzero(~np.isfinite(X.data))
-        if bad.size == 0:
-            return
-        coo = X.tocoo()
-        value, i, j = X.data[bad[0]], int(coo.row[bad[0]]), int(coo.col[bad[0]])
-    else:
-        for rows in row_blocks(*X.shape):
-            with np.errstate(over="ignore", invalid="ignore"):
-                if np.isfinite(X[rows].sum(dtype=np.float64)):
-                    continue
-            places = np.argwhere(~np.isfinite(X[rows]))
-            if places.size:
-                i, j = int(places[0, 0]) + rows.start, int(places[0, 1])
-                value = X[rows][places[0, 0], j]
-                break
-        else:
-            return
-    kind = "NaN" if np.isnan(value) else "infinity"
-    raise InputError(
-        f"X contains {kind}: X[{first + i}, {j}] is {value}; every entry must be finite (inf and "
-        "NaN are not): drop that row or impute it"
-    )
+        for place in np.flatnonzero(~np.isfinite(X.data))[:1]:
+            coo = X.tocoo()
+            return int(coo.row[place]), int(coo.col[place]), X.data[place]
+        return None
+    for rows in row_blocks(*X.shape):
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(X[rows].sum(dtype=np.float64)):
+                continue
+        for i, j in np.argwhere(~np.isfinite(X[rows]))[:1].tolist():
+            return rows.start + i, j, X[rows][i, j]
+    return None
 
 
 def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ within ε√(K_ii K_jj) of K, entry by entry, those of m rows are at least −m�
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from momentron.rows.kernels.bound import (
     require_features,
     require_finite_values,
 )
-from momentron.rows.operator import row_blocks
+from momentron.rows.validation import first_not_finite
 
 ASYMMETRY = {"f4": 1e-5, "f8": 1e-8}  # what is refused, relative to √(K_ii K_jj)
 EXCESS = {"f4": 1e-5, "f8": 1e-6}  # by how much |K_ij| may exceed √(K_ii K_jj)
@@ -58,14 +58,12 @@ class PrecomputedKernel(Kernel):
         """The matrix, checked once: finite, symmetric, and no entry beyond √(K_ii K_jj)."""
         K = read_only(_as_square(X))
         diagonal = np.diagonal(K).astype(np.float64)
-        for part in row_blocks(*K.shape):
-            bad = np.argwhere(~np.isfinite(K[part]))
-            if bad.size:
-                i, j = int(bad[0, 0]) + part.start, int(bad[0, 1])
-                raise InputError(
-                    f"the kernel matrix contains K[{i}, {j}] = {K[i, j]}; every entry must be "
-                    "finite"
-                )
+        found = first_not_finite(K)
+        if found is not None:
+            i, j, value = found
+            raise InputError(
+                f"the kernel matrix contains K[{i}, {j}] = {value}; every entry must be finite"
+            )
         _require_nonnegative(diagonal, "the kernel matrix has K[{0}, {0}] = {1}")
         irregularity = _irregularity(K, np.sqrt(diagonal))
 
@@ -230,9 +228,7 @@ def _irregularity(K: np.ndarray, roots: np.ndarray) -> float:
     """
     kind = K.dtype.str[1:]
     asymmetry = excess = 0.0
-    for rows, cols in product(strips_of(0, len(K), TILE), repeat=2):
-        if cols.start < rows.start:
-            continue
+    for rows, cols in combinations_with_replacement(strips_of(0, len(K), TILE), 2):
         upper, lower = K[rows, cols].astype(np.float64), K[cols, rows].T
         limits = np.outer(roots[rows], roots[cols])
         difference = np.abs(upper - lower)
