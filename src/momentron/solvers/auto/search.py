@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -32,7 +33,6 @@ class Engine(ABC):
     deadline: Deadline
     remaining: Iterator[None]  # the rounds to come: it yields after each but the last
     is_done: bool = False  # whether another round would bring nothing
-    is_interruptible: bool = False  # whether what it has can be proposed after a round cut short
 
     def advance(self) -> None:
         """One round; raises OutOfTime where the deadline leaves no time for it."""
@@ -43,7 +43,7 @@ class Engine(ABC):
 
     @abstractmethod
     def candidates(self) -> Candidates:
-        """What the rounds so far propose, in units of R."""
+        """What the rounds so far propose, in units of R, also after one that was cut short."""
 
     def successor(self) -> "Engine | None":
         """The engine that goes on after an end without an answer, if any."""
@@ -111,7 +111,8 @@ class Search(Engine):
         self.loss = Loss(penalty.stiffness, penalty.upper, shares=penalty.shares)
         self.answer = Answer(problem, self.loss, w, b, zeros, products, zeros)
         self.W = np.arange(self.size if sets.is_small else 0)  # the rows in hand
-        self.crowded_rounds = self.rounds = 0
+        self.crowded_rounds = 0
+        self.remaining = islice(self.all_rounds(), settings.rounds)
         # (w, q) with more digits than float64 has
         self.refined: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -119,13 +120,6 @@ class Search(Engine):
     def has_all(self) -> bool:
         """Whether the working set is all the rows."""
         return self.W.size == self.size
-
-    def advance(self) -> None:
-        if self.rounds == 0:
-            self.remaining = self.all_rounds()
-        self.rounds += 1
-        super().advance()
-        self.is_done |= self.rounds >= self.settings.rounds
 
     @abstractmethod
     def all_rounds(self) -> Rounds:

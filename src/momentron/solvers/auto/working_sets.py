@@ -204,11 +204,6 @@ class WorkingSets:
         X -= self._shift  # pages new to the process take as long as the subtraction
         return X
 
-    def centred_matrix(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(the rows W of two classes, dense, and centred if they were dense before; y)."""
-        X = self._centred_rows(W)
-        return X if isinstance(X, np.ndarray) else X.toarray(), self.signs(W)
-
     def shift_of(self, w: np.ndarray) -> np.ndarray | float:
         """What centring adds to b."""
         if self._shift is None:
