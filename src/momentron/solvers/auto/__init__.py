@@ -1,6 +1,5 @@
 """`auto`: accelerate, identify, solve, certify. Machine precision at the price of a few passes."""
 
-import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass

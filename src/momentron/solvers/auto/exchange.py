@@ -24,15 +24,15 @@ MOST_FREE = 2000  # rows whose matrix, or its inverse, is worth its price
 SINGULAR = 1e-13  # a pivot, in units of ‖a‖², at which rows are combinations of others
 
 
-def exchange(form: Form, guess: np.ndarray, upper: np.ndarray | None = None) -> np.ndarray | None:
+def exchange(
+    form: Form, guess: np.ndarray, upper: float | np.ndarray = math.inf
+) -> np.ndarray | None:
     """α at the optimum, with the form taken there; None where exchanges do not get there.
 
-    The guess says which rows are between the bounds, and which are at u, None for infinity.
+    The guess says which rows are between the bounds, and which are at u.
     """
-    free, full = guess > 0.0, np.zeros(form.m, bool)
-    if upper is not None:
-        full = guess >= upper
-        free &= ~full
+    full = guess >= upper
+    free = (guess > 0.0) & ~full
     fewest, patience = form.m + 1, PATIENCE
     form.forget()  # its memory may be needed
     for number in range(EXCHANGES):
@@ -41,18 +41,15 @@ def exchange(form: Form, guess: np.ndarray, upper: np.ndarray | None = None) -> 
             return None
         if form.deadline.has_passed(size**3 / 3.0):
             return None
-        fixed = np.where(full, upper, 0.0) if upper is not None and full.any() else None
-        solved = equalise(form, free, fixed)
+        solved = equalise(form, free, np.where(full, upper, 0.0) if full.any() else None)
         if solved is None:
             return None
-        alpha, point = solved
-        if upper is None:
-            wrong = np.where(free, alpha <= 0.0, point.p <= 1.0 - SATISFIED)
-        else:
-            off = max(10.0 * SATISFIED, ROUNDING * float(np.abs(alpha).sum()) * form.scale)
-            rises = free & (alpha >= upper)
-            wrong = np.where(free, (alpha <= 0.0) | rises, point.p <= 1.0 - off)
-            wrong = np.where(full, point.p > 1.0 + off, wrong)
+        (alpha, point), off = solved, SATISFIED
+        if isinstance(upper, np.ndarray):
+            off = max(10.0 * off, ROUNDING * float(np.abs(alpha).sum()) * form.scale)
+        rises = free & (alpha >= upper)
+        wrong = np.where(free, (alpha <= 0.0) | rises, point.p <= 1.0 - off)
+        wrong[full] = point.p[full] > 1.0 + off
         count = np.count_nonzero(wrong)
         if count == 0:
             form.point = point
@@ -63,9 +60,7 @@ def exchange(form: Form, guess: np.ndarray, upper: np.ndarray | None = None) -> 
                 return None
         if number > 0:  # from a guess that is nearly right, the first exchange makes more wrong
             fewest = min(fewest, int(count))
-        free = free ^ wrong
-        if upper is not None:
-            full = (full & ~wrong) | rises
+        free, full = free ^ wrong, (full & ~wrong) | rises
     return None
 
 

@@ -188,11 +188,10 @@ class Search(Engine):
 
     # --- between the answer and a form ---------------------------------------------------------
 
-    def open(self, *, is_cold: bool, is_rough: bool = False) -> Form:
-        """A form on the working set, at the current answer unless cold."""
+    def open(self, *, is_rough: bool = False) -> Form:
+        """A form on the working set, at the current answer."""
         form = self.sets.open(self.W, is_rough=is_rough)
-        if not is_cold:
-            self.warm(form)
+        self.warm(form)
         return form
 
     def warm(self, form: Form) -> None:
@@ -210,15 +209,9 @@ class Search(Engine):
 
     def close(self, form: Form, lam: np.ndarray, *, is_exact: bool) -> None:
         """Take over the form's point, and pass over all the rows."""
-        self.set_answer(*self.sets.answer(form), self.spread(lam), is_exact=is_exact)
-
-    def spread(self, lam: np.ndarray) -> np.ndarray:
-        """Weights of the working set as those of all the rows."""
-        if self.has_all:
-            return lam
-        weights = np.zeros(self.size)
+        weights = lam if self.has_all else np.zeros(self.size)
         weights[self.W] = lam
-        return weights
+        self.set_answer(*self.sets.answer(form), weights, is_exact=is_exact)
 
     def set_answer(
         self,

@@ -94,10 +94,9 @@ class WorkingSets:
 
         `is_rough` asks for a kernel's values in single precision, where available.
         """
-        if self.is_wide(W.size):
-            return self.open_gram(W, is_rough=is_rough)
-        rows = self._reserved_rows(W)
-        flat = rows.written_out(FLAT_WIDTH, self._most_entries)
+        rows, flat = self._reserved_rows(W, is_rough=is_rough), None
+        if not self.is_wide(W.size):
+            flat = rows.written_out(FLAT_WIDTH, self._most_entries)
         return self._gram_form(W, rows) if flat is None else primal_form(flat, self.deadline)
 
     def open_all(self) -> Form:
@@ -113,9 +112,9 @@ class WorkingSets:
         rows, squares = self.plain_rows(np.arange(self.size)), self.base.row_norms**2
         return ProductForm(rows, squares, self.deadline, accuracy)
 
-    def open_gram(self, W: np.ndarray, *, is_rough: bool = False) -> GramForm:
+    def open_gram(self, W: np.ndarray) -> GramForm:
         """A form by the Gram matrix of the rows W, wide or not."""
-        return self._gram_form(W, self._reserved_rows(W, is_rough=is_rough))
+        return self._gram_form(W, self._reserved_rows(W))
 
     def _gram_form(self, W: np.ndarray, rows: SignedRows) -> GramForm:
         K = rows.gram()
