@@ -218,7 +218,7 @@ def _solve_by_interior_point(
     begin = None
     if not (search.has_all or has_looked):
         first = interior_point(form, FIRST_GAP)
-        if form.has_vanished(form.bounds(first.alpha, from_rows=True).upper):
+        if form.has_vanished(form.bounds(first.alpha).upper):
             return form, first.alpha, has_looked
         if first.gap < TELLING_GAP:
             has_looked, begin = True, first
@@ -249,7 +249,7 @@ def _solve_by_pivots(search: Search) -> Solved | None:
     W = search.smallest(max(search.settings.small, size), support)
     form = sets.open_gram(W)
     solved = pivot(form, lam[W] > 0.0, search.settings)
-    if solved is None or not form.bounds(solved, from_rows=True).gap <= search.goal:
+    if solved is None or not form.bounds(solved).gap <= search.goal:
         return None
     search.W = W
     return form, solved
@@ -259,36 +259,24 @@ def solve_by_newton(
     form: Form, lam: np.ndarray, tol: float, sigma: float
 ) -> tuple[np.ndarray, bool]:
     """(λ, solved) by multipliers, from the form's current point; at once where that is solved."""
-    bounds = form.bounds(lam)
-    if not form.shows(tol, bounds.upper):
-        bounds = form.bounds(lam, from_rows=True)
-    if bounds.gap <= tol:
+    if form.bounds(lam).gap <= tol:
         return lam, True
-    best, from_rows = math.inf, False
+    best = math.inf
 
     def measure(lam: np.ndarray) -> tuple[float, bool]:
-        """Once the gap looks closed, margins are computed from the rows: a Gram matrix may show a
-        gap that is not there.
-        """
-        nonlocal best, from_rows
-        if from_rows:
-            form.point = form.by_rows().point
+        """The gap, and whether it is closed or at rounding level."""
+        nonlocal best
         bounds = form.bounds(lam)
-        gap, upper, before = bounds.gap, bounds.upper, best
-        best = min(best, gap)
-        closed = gap <= max(tol, form.gap_floor(upper)) or upper <= 1e-14 * form.length
-        if closed and form.shows(tol, upper):
-            return gap, True
-        if closed or SLOW * before < gap < ROUNDING:
-            gap, were_from_rows, from_rows = form.bounds(lam, from_rows=True).gap, from_rows, True
-            return gap, were_from_rows or gap <= 4.0 * tol
-        return gap, False
+        gap, before, best = bounds.gap, best, min(best, bounds.gap)
+        is_closed = gap <= max(tol, form.gap_floor(bounds.upper))
+        return (
+            gap,
+            is_closed or bounds.upper <= 1e-14 * form.length or SLOW * before < gap < ROUNDING,
+        )
 
     # stalling means about as many support vectors as features: the interior point is better there
     steps = STALLED if form.is_explicit else STALLED_BY_GRAM
     schedule = Schedule(GROWTH, LAST_SIGMA / form.scale, UPDATES, steps, gives_up=True)
     loss = Loss(sigma / form.scale, centre=lam, shares=form.shares)
     lam, gap = multipliers(form, loss, schedule, measure)
-    if not math.isfinite(gap):
-        return lam, False
-    return lam, gap <= 4.0 * tol or form.is_solved(form.bounds(lam, from_rows=True), tol)
+    return lam, math.isfinite(gap) and form.is_solved(form.bounds(lam), tol)

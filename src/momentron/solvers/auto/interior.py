@@ -207,13 +207,13 @@ def solve_by_interior_point(
     Where a Gram matrix has lost too many digits, the rows are reduced by QR and solved again.
     """
     lam = interior_point(form, tol, begin=begin).alpha
-    bounds = form.bounds(lam, from_rows=True)
+    bounds = form.bounds(lam)
     has_rows = form.gram is not None and form.is_explicit
     rows = form.rows.written_out() if has_rows and not form.is_solved(bounds, tol) else None
     if rows is None or rows.is_sparse:
         return form, lam
     reduced = reduced_form(rows, form.deadline)
     other = interior_point(reduced, tol).alpha
-    found = reduced.bounds(other, from_rows=True)
+    found = reduced.bounds(other)
     is_better_witness = bounds.gap >= 1.0 and found.upper < bounds.upper
     return (reduced, other) if found.gap <= bounds.gap or is_better_witness else (form, lam)
