@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from momentron.solvers.auto.exchange import MOST_FREE, exchange, gathered
+from momentron.solvers.auto.exchange import MOST_FREE, exchange, few_violators, gathered, pivot
 from momentron.solvers.auto.forms import Form, Loss
 from momentron.solvers.auto.interior import interior_point, solve_by_interior_point
 from momentron.solvers.auto.last_digits import (
@@ -21,7 +21,6 @@ from momentron.solvers.auto.last_digits import (
     solve_in_rationals,
 )
 from momentron.solvers.auto.newton import SLOW, Schedule, multipliers, soft_path
-from momentron.solvers.auto.pivots import few_violators, pivot
 from momentron.solvers.auto.primal_form import ProductForm
 from momentron.solvers.auto.search import Rounds, Search
 from momentron.solvers.auto.straight import solve_straight, suits_straight
