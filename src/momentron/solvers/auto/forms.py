@@ -285,10 +285,6 @@ class Form(Movable):
     def dual_norm(self, q: np.ndarray) -> float:
         """‖Aᵀq‖."""
 
-    def project(self, q: np.ndarray, norm: float) -> tuple[np.ndarray, float]:
-        """Weights near q with a smaller ‖Aᵀq‖, and that; q itself where none are known."""
-        return q, norm
-
     def bounds(self, alpha: np.ndarray, loss: Loss = HARD) -> Bounds:
         """Of the current point and α."""
         q, p, norm, length = self.dual_set.feasible_or_none(alpha), self.p, self.norm(), math.inf
