@@ -109,4 +109,4 @@ def test_what_does_not_close_the_gap_is_not_taken():
     assert exchange(form, np.ones(30, bool)) is None
     assert np.array_equal(form.point.x, np.full(30, 0.5))
     lam, is_solved = solve_by_newton(form, np.ones(30), 1e-6, 1e5)
-    assert not is_solved or form.bounds(lam, from_rows=True).gap <= 4e-6
+    assert not is_solved or form.bounds(lam).gap <= 4e-6

@@ -270,7 +270,7 @@ def test_reduced_rows_show_the_margin_of_the_rows_themselves(shape):
     signs = np.where(X @ rng.normal(size=shape[1]) > 0.0, 1.0, -1.0)
     form = reduced_form(SignedRows(X, signs, Simplex(shape[0], Exponential())), Deadline())
     lam = interior_point(form, 1e-10).alpha
-    bounds, (w, _) = form.bounds(lam, from_rows=True), form.answer()
+    bounds, (w, _) = form.bounds(lam), form.answer()
     assert bounds.gap <= 1e-8
     assert bounds.lower == pytest.approx(np.min(signs * (X @ w)) / np.linalg.norm(w), rel=1e-10)
 

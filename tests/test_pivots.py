@@ -8,8 +8,7 @@ from test_active_set import assert_optimal, coin_labels, gram_form
 
 from momentron import max_margin
 from momentron.arithmetic.clock import until
-from momentron.solvers.auto.exchange import exchange
-from momentron.solvers.auto.pivots import few_violators, pivot
+from momentron.solvers.auto.exchange import exchange, few_violators, pivot
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.auto.working_rows import on_support
 from momentron.status import Status

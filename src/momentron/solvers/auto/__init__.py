@@ -1,7 +1,7 @@
 """`auto`: accelerate, identify, solve, certify. Machine precision at the price of a few passes."""
 
-import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,48 +29,17 @@ from momentron.status import Status
 
 __all__ = ["Auto", "AutoSettings", "AutoState"]
 
+FAILURES = (FloatingPointError, OverflowError, np.linalg.LinAlgError, OutOfTime)  # of a round
 TAME = (1e-30, 1e30)  # √K_ii with which products of kernel values, which nobody scales, are floats
 
 
 @dataclass
 class AutoState(State):
-    """The engine at work, and what it proposes."""
+    """The engine at work, what its last round proposes, and what is proposed besides at first."""
 
     work: Engine
-    first: Primal | None = None
-    proposal: Candidates | None = None
-
-    def advance(self, problem: Problem) -> None:
-        """One round; what overflows in it, where C‖x‖² is beyond 1e150, proves nothing."""
-        work = self.work
-        try:
-            with np.errstate(over="ignore", invalid="ignore"):
-                work.advance()
-                self.proposal = work.candidates()
-                if work.is_done:
-                    self.work = work.successor() or work
-        except (FloatingPointError, OverflowError, np.linalg.LinAlgError, OutOfTime) as error:
-            work.is_done = True  # the last proposal stands: the certificate says what it is worth
-            if isinstance(error, OutOfTime) and not work.deadline.has_refused:
-                work.deadline.is_over = True
-            if work.is_interruptible:
-                self.proposal = work.candidates()
-
-    def proposed(self, problem: Problem) -> Candidates:
-        """What the last round proposes."""
-        proposal, work = self.proposal, self.work
-        if proposal is None:
-            proposal = work.candidates() if work.is_interruptible else _nothing(problem)
-        if self.first is not None:
-            proposal.primals.append(self.first)
-            self.first = None
-        if work.deadline.is_over:
-            proposal.ending = Status.TIME_BUDGET
-        elif work.deadline.has_refused:
-            proposal.ending = Status.NO_ROOM
-        elif work.is_done:
-            proposal.ending = Status.STALLED
-        return proposal
+    proposal: Candidates
+    first: list[Primal]
 
 
 class Auto(Solver):
@@ -109,27 +78,52 @@ class Auto(Solver):
     def init(self, problem: Any, options: RunOptions = DEFAULTS) -> AutoState:
         """Choose the engine: that of many classes where it is better, or working sets."""
         deadline, settings = Deadline(), self.settings.within(options.memory)
-        # where rounds find nothing better, w = 0 still proves a bound of a soft margin
-        has_bound = problem.is_soft and not problem.penalty.has_box
-        first = _nothing(problem).primals[0] if has_bound else None
 
         def exact(start: Start | None) -> Engine:
             search = SoftSearch if problem.is_soft else HardSearch
             return search(problem, options.tol, deadline, settings, start)
 
-        classes = class_engine(problem, options, deadline, settings, exact)
-        return AutoState(classes or exact(options.start), first)
+        work = class_engine(problem, options, deadline, settings, exact) or exact(options.start)
+        first = []
+        if problem.penalty.has_ridge:
+            # where rounds find nothing better, w = 0 with slack 1 proves a bound of 1/√(2C n)
+            slack = np.ones(problem.size)
+            w = problem.with_slack(problem.base.zeros(), slack)
+            first.append(Primal(w, -slack / problem.radius))
+        return AutoState(work, work.candidates(), first)
 
     def vanishing(self, tol: float) -> float:
         """A witness at rounding level is what this method is for, whatever the tolerance."""
         return min(tol, 1e-12)
 
     def step(self, problem: Any, state: Any) -> None:
-        state.advance(problem)
+        """One round; what overflows in it, where C‖x‖² is beyond 1e150, proves nothing."""
+        work = state.work
         state.t += 1
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                work.advance()
+                state.proposal = work.candidates()
+                if work.is_done:
+                    state.work = work.successor() or work
+        except FAILURES as error:
+            work.is_done = True  # the last proposal stands: the certificate says what it is worth
+            if isinstance(error, OutOfTime) and not work.deadline.has_refused:
+                work.deadline.is_over = True
+            with suppress(*FAILURES):
+                state.proposal = work.candidates()
 
     def candidates(self, problem: Any, state: Any) -> Candidates:
-        proposal: Candidates = state.proposed(problem)
+        work: Engine = state.work
+        proposal: Candidates = state.proposal
+        proposal.primals += state.first
+        state.first = []
+        if work.deadline.is_over:
+            proposal.ending = Status.TIME_BUDGET
+        elif work.deadline.has_refused:
+            proposal.ending = Status.NO_ROOM
+        elif work.is_done:
+            proposal.ending = Status.STALLED
         return proposal
 
 
@@ -171,14 +165,3 @@ def class_engine(
     elif not TAME[0] < kernel.radius < TAME[1]:
         return None
     return ClassKernel(problem, tol, deadline, settings, **given)
-
-
-def _nothing(problem: Problem) -> Candidates:
-    """What is known before any round: even weights, and w = 0.
-
-    With slack 1 for all, where there is slack, that proves a lower bound of 1/√(2C n).
-    """
-    n = problem.size
-    slack = np.full(n, 1.0 if problem.is_soft else 0.0)
-    w = problem.with_slack(problem.base.zeros(), slack)
-    return Candidates([Primal(w, -slack / problem.radius)], np.ones(n), math.inf)

@@ -1,20 +1,29 @@
-"""The last digits by exchanges: guess which rows are at a bound, solve, swap what is wrong.
+"""The last digits on a support: guess which rows are at a bound, solve, swap what is wrong.
 
 On the free rows, 0 < α < u, all functional margins are 1, so that α and b solve one linear system;
 the others are at zero or at u. The guess is right where α is between the bounds on the free rows
 and no other row is on the wrong side of the margin. Otherwise all rows that violate either change
 sides at once: block principal pivoting (Júdice and Pires, 1994; Kim and Park, 2011). From a good
 guess that takes two to five factors.
+
+Where there are as many support vectors as features, exchanges of many rows leave singular matrices.
+There pivots go on from a support that is nearly right: Goldfarb and Idnani's dual method (1983). On
+the support multipliers are positive and functional margins are 1; rows below the margin enter one
+after another, and what their entrance would push below zero leaves first. That takes a few pivots
+per violator.
 """
 
 import math
+from contextlib import suppress
 
 import numpy as np
 from scipy.linalg import blas
 
+from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.squares import factor_in_place
 from momentron.solvers.auto.forms import Form, Point
-from momentron.solvers.auto.gram_form import bordered_solve
+from momentron.solvers.auto.gram_form import GramForm, bordered_solve
+from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 
 SATISFIED = 1e-12  # what a functional margin may be off by; in a box ten times as much,
 ROUNDING = 4e-16  # or more where weights are large, in units of Σα‖a‖²
@@ -22,17 +31,21 @@ EXCHANGES = 10
 PATIENCE = 2  # exchanges that leave as many rows on the wrong side as before
 MOST_FREE = 2000  # rows whose matrix, or its inverse, is worth its price
 SINGULAR = 1e-13  # a pivot, in units of ‖a‖², at which rows are combinations of others
+NOTHING = 1e-12  # of a unit of an entering weight: what rounding may have left of a zero
+CORRECTIONS = 3  # runs of pivots, each from margins computed again
+NEAR = 1.3  # rows that may be members in a run, as a multiple of the support
+DROPS = 5  # solves in which rows without weight are dropped
 
 
-def exchange(form: Form, guess: np.ndarray, upper: np.ndarray | None = None) -> np.ndarray | None:
+def exchange(
+    form: Form, guess: np.ndarray, upper: float | np.ndarray = math.inf
+) -> np.ndarray | None:
     """α at the optimum, with the form taken there; None where exchanges do not get there.
 
-    The guess says which rows are between the bounds, and which are at u, None for infinity.
+    The guess says which rows are between the bounds, and which are at u.
     """
-    free, full = guess > 0.0, np.zeros(form.m, bool)
-    if upper is not None:
-        full = guess >= upper
-        free &= ~full
+    full = guess >= upper
+    free = (guess > 0.0) & ~full
     fewest, patience = form.m + 1, PATIENCE
     form.forget()  # its memory may be needed
     for number in range(EXCHANGES):
@@ -41,18 +54,15 @@ def exchange(form: Form, guess: np.ndarray, upper: np.ndarray | None = None) -> 
             return None
         if form.deadline.has_passed(size**3 / 3.0):
             return None
-        fixed = np.where(full, upper, 0.0) if upper is not None and full.any() else None
-        solved = equalise(form, free, fixed)
+        solved = equalise(form, free, np.where(full, upper, 0.0) if full.any() else None)
         if solved is None:
             return None
-        alpha, point = solved
-        if upper is None:
-            wrong = np.where(free, alpha <= 0.0, point.p <= 1.0 - SATISFIED)
-        else:
-            off = max(10.0 * SATISFIED, ROUNDING * float(np.abs(alpha).sum()) * form.scale)
-            rises = free & (alpha >= upper)
-            wrong = np.where(free, (alpha <= 0.0) | rises, point.p <= 1.0 - off)
-            wrong = np.where(full, point.p > 1.0 + off, wrong)
+        (alpha, point), off = solved, SATISFIED
+        if isinstance(upper, np.ndarray):
+            off = max(10.0 * off, ROUNDING * float(np.abs(alpha).sum()) * form.scale)
+        rises = free & (alpha >= upper)
+        wrong = np.where(free, (alpha <= 0.0) | rises, point.p <= 1.0 - off)
+        wrong[full] = point.p[full] > 1.0 + off
         count = np.count_nonzero(wrong)
         if count == 0:
             form.point = point
@@ -63,9 +73,7 @@ def exchange(form: Form, guess: np.ndarray, upper: np.ndarray | None = None) -> 
                 return None
         if number > 0:  # from a guess that is nearly right, the first exchange makes more wrong
             fewest = min(fewest, int(count))
-        free = free ^ wrong
-        if upper is not None:
-            full = (full & ~wrong) | rises
+        free, full = free ^ wrong, (full & ~wrong) | rises
     return None
 
 
@@ -116,3 +124,110 @@ def gathered(form: Form, alpha: np.ndarray, upper: float | np.ndarray = math.inf
         most = np.minimum(upper[group], total)
         alpha[group] = np.clip(total - (np.cumsum(most) - most), 0.0, most)
     return alpha
+
+
+# --- pivots of one row at a time -----------------------------------------------------------------
+
+
+def few_violators(size: int) -> int:
+    """As many as pivots are worth for a support of that size: with more, others are faster."""
+    return 10 + size // 10
+
+
+def pivot(form: GramForm, S: np.ndarray, settings: AutoSettings = SETTINGS) -> np.ndarray | None:
+    """λ at the optimum, with the form taken there; None where pivots do not get there.
+
+    S is a guess of the support as a mask, nearly right.
+    """
+    left = settings.pivots
+    form.forget()  # its memory may be needed
+    with np.errstate(divide="ignore", invalid="ignore"), suppress(np.linalg.LinAlgError):
+        for _ in range(CORRECTIONS):
+            S, point = _with_positive_weights(form, S)
+            violators = np.count_nonzero(~S & (point.p < 1.0 - SATISFIED))
+            if violators == 0:
+                form.point = point
+                return point.x
+            if violators > few_violators(int(np.count_nonzero(S))):
+                break
+            # others that fall below the margin enter in the next run
+            most = int(NEAR * np.count_nonzero(S)) + 64
+            near = np.argsort(np.where(S, 0.0, point.p))[:most]
+            members, left = _with_all_margins(form, near, S[near], left)
+            S = np.zeros(form.m, bool)
+            S[near[members]] = True
+    return None
+
+
+def _with_positive_weights(form: GramForm, S: np.ndarray) -> tuple[np.ndarray, Point]:
+    """S and a point with margins 1 and λ > 0 on it; rows that would have none are dropped.
+
+    Raises LinAlgError where there are none, as `_with_all_margins`.
+    """
+    for _ in range(DROPS):
+        size = np.count_nonzero(S)
+        if not 0 < size <= MOST_FREE or form.deadline.has_passed(form.newton_flops(form.m)):
+            break
+        solved = equalise(form, S)
+        if solved is None:
+            break
+        positive = S & (solved[0] > 0.0)
+        if np.array_equal(positive, S):
+            return S, solved[1]
+        S = positive
+    raise np.linalg.LinAlgError("no positive weights on these rows")
+
+
+def _with_all_margins(
+    form: GramForm, near: np.ndarray, S: np.ndarray, left: int
+) -> tuple[np.ndarray, int]:
+    """S, among some rows, after pivots until none is below the margin; and how many are left then.
+
+    The bordered Gram matrix of S, [[0, Y_Sᵀ], [Y_S, K_SS]], has an inverse that is kept by rank-one
+    updates, among zeros for the other rows. A row that enters has its λ raised from zero until its
+    margin is 1; rows whose λ falls to zero on the way leave.
+
+    Raises
+    ------
+    LinAlgError
+        If the rows depend on each other, or pivots do not get there.
+    """
+    r, Y, K = form.Y.shape[1], form.Y[near], form.K[np.ix_(near, near)]
+    G = np.block([[np.zeros((r, r)), Y.T], [Y, K]])
+    held = np.append(np.ones(r, bool), S)  # the intercepts, and rows
+    members = np.ix_(held, held)
+    inverse = np.zeros(G.shape, order="F")
+    inverse[members] = np.linalg.inv(G[members])
+    x = inverse[:, r:].sum(axis=1)  # b, and λ
+    while left > 0:
+        p = G @ x
+        j = r + int(p[r:].argmin())
+        if p[j] >= 1.0 - SATISFIED or held[j]:  # which rounding has left there
+            return held[r:], left
+        weight, missing = 0.0, 1.0 - float(p[j])
+        while not held[j] and left > 0:
+            require_time()
+            left -= 1
+            u = inverse @ G[j]
+            curvature = float(G[j, j] - G[j] @ u)
+            full = missing / curvature if curvature > SINGULAR * form.scale else math.inf
+            times = np.where(u > NOTHING, x / u, np.inf)
+            i = r + int(times[r:].argmin())
+            t = min(full, float(times[i]))
+            if not t < math.inf:  # a combination of the others, whose weights cancel with it
+                break
+            x -= t * u
+            weight += t
+            missing -= t * curvature
+            if t == full:
+                u[j], x[j], held[j] = -1.0, weight, True
+                inverse = blas.dger(1.0 / curvature, u, u, a=inverse, overwrite_a=1)
+                continue
+            u, x[i], held[i] = inverse[:, i].copy(), 0.0, False
+            if not (u[i] > 0.0 and held[r:].any()):
+                break
+            inverse = blas.dger(-1.0 / u[i], u, u, a=inverse, overwrite_a=1)
+            inverse[i] = inverse[:, i] = 0.0  # but for rounding they are
+        if not held[j]:
+            break
+    raise np.linalg.LinAlgError("pivots do not get there")

@@ -8,8 +8,7 @@ matrix (`gram_form`), by d × d matrices, or by conjugate gradients (both in `pr
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from copy import copy
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -233,12 +232,6 @@ class Form(Movable):
         x, b, _ = self.point
         self.point = Point(x, b, self.margins(x, b))
 
-    def by_rows(self) -> Self:
-        """The same at the same point, with margins and lengths from the rows, if possible."""
-        form = copy(self)
-        form.refresh()
-        return form
-
     def taken(self, loss: Loss, weights: np.ndarray) -> np.ndarray:
         """The weights that a minimisation has found, which the point may be moved to."""
         return weights
@@ -292,14 +285,8 @@ class Form(Movable):
     def dual_norm(self, q: np.ndarray) -> float:
         """‖Aᵀq‖."""
 
-    def project(self, q: np.ndarray, norm: float) -> tuple[np.ndarray, float]:
-        """Weights near q with a smaller ‖Aᵀq‖, and that; q itself where none are known."""
-        return q, norm
-
-    def bounds(self, alpha: np.ndarray, loss: Loss = HARD, *, from_rows: bool = False) -> Bounds:
-        """Of the current point and α; from the rows themselves if asked, and possible."""
-        if from_rows:
-            return self.by_rows().bounds(alpha, loss)
+    def bounds(self, alpha: np.ndarray, loss: Loss = HARD) -> Bounds:
+        """Of the current point and α."""
         q, p, norm, length = self.dual_set.feasible_or_none(alpha), self.p, self.norm(), math.inf
         if q is not None:
             length = self.dual_norm(q)
@@ -315,10 +302,6 @@ class Form(Movable):
     def gap_floor(self, upper: float) -> float:
         """The smallest relative gap that float64 can show: a·w rounds by about u‖a‖‖w‖."""
         return 2e-16 * self.length / upper if upper > 0.0 else math.inf
-
-    def shows(self, tol: float, upper: float) -> bool:
-        """Whether even a Gram matrix, which squares the margin, is right to a tenth of tol."""
-        return 1e-14 * self.scale < 0.1 * tol * upper**2
 
     def is_solved(self, bounds: Bounds, tol: float) -> bool:
         """Whether a gap is within tol or at rounding level, or λ is a witness."""

@@ -2,19 +2,18 @@
 
 import math
 from abc import abstractmethod
-from copy import copy
-from typing import Self
 
 import numpy as np
 
 from momentron.arithmetic.squares import factor_in_place, submatrix
 from momentron.rows.dense import matvec
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.forms import Form, Loss, Point, Solve
+from momentron.solvers.auto.forms import HARD, Bounds, Form, Loss, Point, Solve
 from momentron.solvers.auto.linear_algebra import add_to_diagonal, back_solve, cholesky_of
 from momentron.solvers.auto.working_rows import SignedRows
 
 SINGLE_SIZE = 300  # rows up to which single precision saves nothing
+COARSE = 1e-13  # ten times the rounding of products with K, in units of ‖a‖²
 SINGLE_STIFFNESS = 1e3  # σ in units of 1/mean‖a‖² up to which single precision serves
 
 
@@ -73,7 +72,7 @@ class GramForm(DualForm):
 
     def __init__(self, rows: SignedRows, K: np.ndarray, deadline: Deadline) -> None:
         self.K, self.is_explicit, self.gram = K, rows.is_explicit, self
-        self._reads_rows = False  # K has squared the condition number of the rows; A(Aᵀu) has not
+        self._by_rows = False  # whether products are with the rows, and not with K
         squares = K.diagonal().astype(np.float64)
         super().__init__(rows, squares, float(squares.sum()) / rows.m, deadline)
         self._K_single: np.ndarray | None = None
@@ -84,15 +83,16 @@ class GramForm(DualForm):
         return size**3 / 3.0 + 2.0 * self.m**2
 
     def image(self, u: np.ndarray) -> np.ndarray:
-        if self._reads_rows:
-            return self.rows.products(self.rows.combine(u))
-        return matvec(self.K, u)
+        return self.rows.products(self.rows.combine(u)) if self._by_rows else matvec(self.K, u)
 
-    def by_rows(self) -> Self:
-        form = copy(self)
-        form._reads_rows = self.is_explicit
-        form.refresh()
-        return form
+    def bounds(self, alpha: np.ndarray, loss: Loss = HARD) -> Bounds:
+        """The same; by the rows, and so the point's margins, where K is too coarse for the gap."""
+        found = super().bounds(alpha, loss)
+        if self.is_explicit and COARSE * self.scale > min(found.gap, 1.0) * found.upper**2:
+            self._by_rows = True
+            self.refresh()
+            found, self._by_rows = super().bounds(alpha, loss), False
+        return found
 
     def block(self, index: np.ndarray) -> np.ndarray:
         return self.K.copy() if index.size == self.m else submatrix(self.K, index)

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from momentron.solvers.auto.exchange import MOST_FREE, exchange, gathered
+from momentron.solvers.auto.exchange import MOST_FREE, exchange, few_violators, gathered, pivot
 from momentron.solvers.auto.forms import Form, Loss
 from momentron.solvers.auto.interior import interior_point, solve_by_interior_point
 from momentron.solvers.auto.last_digits import (
@@ -21,17 +21,16 @@ from momentron.solvers.auto.last_digits import (
     solve_in_rationals,
 )
 from momentron.solvers.auto.newton import SLOW, Schedule, multipliers, soft_path
-from momentron.solvers.auto.pivots import few_violators, pivot
+from momentron.solvers.auto.primal_form import ProductForm
 from momentron.solvers.auto.search import Rounds, Search
 from momentron.solvers.auto.straight import solve_straight, suits_straight
 from momentron.solvers.auto.working_rows import on_support, sample
 from momentron.solvers.auto.working_sets import WorkingSets
 
 # Penalties of the soft margins that rank, in units of 1/mean‖a‖²: of all the rows at once, of a
-# sample, of the second working set, and of all further ones; of wide sparse rows, the first and
-# the others, and these where many rows have slack.
+# sample, of the second working set, and of all further ones; and the first of wide sparse rows.
 ALL_CS, SAMPLE_CS, SECOND_CS, LAST_CS = (100.0,), (10.0, 100.0), (100.0, 1000.0), (1000.0,)
-WIDE_CS, LAST_WIDE_CS, MANY_CS = (10.0,), (1000.0,), (100.0, 1000.0)
+WIDE_CS = (10.0,)
 RANKINGS, KERNEL_RANKINGS = 4, 8  # at most; with kernels exact solves are more expensive
 FEW_OUTSIDE = 0.2  # rows outside with slack, as a share of the support, after the last ranking
 # Features of sparse data from which all rows are ranked by products: a sample says nothing about
@@ -78,15 +77,33 @@ class HardSearch(Search):
 
 def _in_floats(search: Search) -> Rounds:
     """Rank and solve."""
+    sets, every = search.sets, np.arange(search.size)
     if search.take_start() and search.answer.lam.any():
         if not search.has_all:
-            search.choose_around(np.flatnonzero(search.answer.lam), ROOM)
+            search.choose_around(search.answer.lam.nonzero()[0], ROOM)
         return (yield from _solve(search, by_pivots=True))
     if suits_straight(search) and solve_straight(search):
         return False
-    if search.has_all:
-        return (yield from _solve_all(search))
-    return (yield from _rank(search)) or (yield from _solve(search))
+    is_small, by_products = search.has_all, None
+    if not is_small:
+        is_wide = sets.is_plain and not sets.is_dense and sets.width > WIDE
+        by_products = sets.open_products() if is_wide else None
+        search.W = every if is_wide else first_working_set(sets)
+    form = by_products or sets.open(search.W, is_rough=not is_small)
+    if form.scale < ALL_ZEROS:
+        search.weigh_alone(search.W)
+        return True
+    if not is_small:
+        return (yield from _rank(search, form, by_products)) or (yield from _solve(search))
+    lam = None  # all of few rows, by an exchange or from an approximate soft margin
+    if search.size <= sets.width and form.gram is not None:
+        lam = exchange(form, np.ones(search.size, bool))
+        if lam is not None:
+            search.close(form, lam, is_exact=True)
+            answer = search.answer
+            if answer.upper - answer.lower <= search.goal * answer.upper:
+                return False
+    return (yield from _solve(search, (form, soft_path(form, ALL_CS) if lam is None else lam)))
 
 
 # --- rank ----------------------------------------------------------------------------------------
@@ -103,24 +120,15 @@ def first_working_set(sets: WorkingSets) -> np.ndarray:
     return (few[:, None] * wrong + np.arange(wrong)).ravel()
 
 
-def _rank(search: Search) -> Rounds:
-    """Soft margins with growing C, on a sample and then on the rows of smallest margin.
+def _rank(search: Search, form: Form, by_products: ProductForm | None) -> Rounds:
+    """Soft margins with growing C, on a first form and then on the rows of smallest margin.
 
     At C = 1000 (in units of 1/mean‖a‖²) a working set of three times the soft support holds nearly
     all of the true support, and few rows outside are below the margin. All the rows of wide sparse
     data are ranked at once, by products.
     """
-    sets, every = search.sets, np.arange(search.size)
-    is_wide = sets.is_plain and not sets.is_dense and sets.width > WIDE
-    by_products = sets.open_products() if is_wide else None
-    search.W = every if is_wide else first_working_set(sets)
-    Cs = WIDE_CS if is_wide else SAMPLE_CS
-    most = KERNEL_RANKINGS if sets.is_kernel else RANKINGS
-    for number in range(1, most + 1):
-        form = by_products or search.open(is_cold=number == 1, is_rough=True)
-        if form.scale < ALL_ZEROS:
-            search.weigh_alone(search.W)
-            return True
+    sets, Cs = search.sets, WIDE_CS if by_products else SAMPLE_CS
+    for number in range(1, (KERNEL_RANKINGS if sets.is_kernel else RANKINGS) + 1):
         search.close(form, soft_path(form, Cs), is_exact=False)
         if number == 1 and search.is_contradicted():
             return True
@@ -131,87 +139,70 @@ def _rank(search: Search) -> Rounds:
         weighed = answer.lam > 0.0
         if coefficients is not None:
             weighed |= coefficients != 0.0
-        if sets.is_kernel or is_wide:  # values and Gram matrices are expensive
-            room = LEAST_ROOM * support + min(outside, 0.5 * support)
+        room = LEAST_ROOM * support
+        if sets.is_kernel or by_products:  # values and Gram matrices are expensive
+            room += min(outside, 0.5 * support)
         else:
-            room = max(
-                LEAST_ROOM * support, min(2.0 * support + min(outside, support), 3.0 * sets.width)
-            )
-        W = search.smallest(max(search.settings.small, int(room)), np.flatnonzero(weighed))
-        is_last = number > 1 and (is_wide or outside <= FEW_OUTSIDE * support)
-        search.W = every if is_wide and not is_last else W
+            room = max(room, min(2.0 * support + min(outside, support), 3.0 * sets.width))
+        W = search.smallest(max(search.settings.small, int(room)), weighed.nonzero()[0])
+        is_last = number > 1 and (by_products or outside <= FEW_OUTSIDE * support)
+        if is_last or not by_products:
+            search.W = W
         yield
         if is_last:
             break
-        Cs = SECOND_CS if number == 1 else LAST_CS
-        if by_products is not None:
-            Cs = LAST_WIDE_CS
-            if support > MANY * search.size:
-                # a good ranking saves exact solves, which are expensive with many support vectors
-                Cs, by_products.accuracy = MANY_CS, CAREFUL
+        Cs = SECOND_CS if number == 1 and not by_products else LAST_CS
+        if by_products and support > MANY * search.size:
+            # a good ranking saves exact solves, which are expensive with many support vectors
+            Cs, by_products.accuracy = SECOND_CS, CAREFUL
+        form = by_products or search.open(is_rough=True)
     return False
 
 
 # --- solve ---------------------------------------------------------------------------------------
 
 
-def _solve_all(search: Search) -> Rounds:
-    """All of few rows, without a ranking: by an exchange, or from an approximate soft margin."""
-    form, lam = search.open(is_cold=True), None
-    if form.scale < ALL_ZEROS:
-        search.weigh_alone(search.W)
-        return True
-    if search.size <= search.sets.width and form.gram is not None:
-        lam = exchange(form, np.ones(search.size, bool))
-        if lam is not None:
-            search.close(form, lam, is_exact=True)
-            answer = search.answer
-            if answer.upper - answer.lower <= search.goal * answer.upper:
-                return False
-    if lam is None:
-        lam = soft_path(form, ALL_CS)
-    return (yield from _solve(search, begun=(form, lam)))
-
-
-def _solve(search: Search, *, by_pivots: bool = False, begun: Solved | None = None) -> Rounds:
+def _solve(search: Search, begun: Solved | None = None, *, by_pivots: bool = False) -> Rounds:
     """Working sets solved to rounding, each followed by a pass over all the rows.
 
     Parameters
     ----------
-    by_pivots : bool
-        Whether pivots are tried before Newton's method. What has failed once is not tried again.
     begun : (Form, ndarray), optional
         The first working set's form, if it is open already, and its multipliers.
+    by_pivots : bool
+        Whether pivots are tried before Newton's method. What has failed once is not tried again.
     """
     by_exchange, by_newton, has_looked = True, True, False
     sigma = ALL_SIGMA if begun else FIRST_SIGMA
     while True:
         solved = _solve_by_pivots(search) if by_pivots else None
         by_pivots = solved is not None
-        if solved is not None:
-            form, lam = solved
-        else:
-            form, lam = begun or (search.open(is_cold=False), search.answer.lam[search.W])
+        if solved is None:
+            form, lam = begun or (search.open(), search.answer.lam[search.W])
             if by_newton and form.bounds(lam).gap > search.goal:
-                if by_exchange and form.gram is not None:  # it has all the digits
-                    exchanged = exchange(form, gathered(form, lam))
-                    by_exchange = exchanged is not None
-                    lam = lam if exchanged is None else exchanged
+                if by_exchange and form.gram is not None:
+                    lam, by_exchange = _exchanged(form, lam)
                 lam, by_newton = solve_by_newton(form, lam, search.goal, sigma)
                 if by_newton and begun:  # of few rows all digits are cheap
-                    exchanged = exchange(form, gathered(form, lam))
-                    lam = lam if exchanged is None else exchanged
+                    lam, _ = _exchanged(form, lam)
             if not by_newton:
                 form, lam, has_looked = _solve_by_interior_point(search, form, has_looked)
-        search.close(form, lam, is_exact=True)
+            solved = form, lam
+        search.close(*solved, is_exact=True)
         if search.is_crowded():
             return True
-        if search.is_finished(form):
+        if search.is_finished(solved[0]):
             # there may be no margin, and no witness yet
             return not search.answer.lower > 0.0 and search.is_contradicted()
         search.enlarge()
         begun, sigma = None, LATER_SIGMA
         yield
+
+
+def _exchanged(form: Form, lam: np.ndarray) -> tuple[np.ndarray, bool]:
+    """(λ, whether an exchange has given it all its digits)."""
+    exchanged = exchange(form, gathered(form, lam))
+    return (lam, False) if exchanged is None else (exchanged, True)
 
 
 def _solve_by_interior_point(
@@ -226,7 +217,7 @@ def _solve_by_interior_point(
     begin = None
     if not (search.has_all or has_looked):
         first = interior_point(form, FIRST_GAP)
-        if form.has_vanished(form.bounds(first.alpha, from_rows=True).upper):
+        if form.has_vanished(form.bounds(first.alpha).upper):
             return form, first.alpha, has_looked
         if first.gap < TELLING_GAP:
             has_looked, begin = True, first
@@ -235,7 +226,7 @@ def _solve_by_interior_point(
                 lam = search.answer.lam
                 support = np.flatnonzero(lam > INTERIOR_SUPPORT * float(lam.max()))
                 search.choose_around(support, INTERIOR_ROOM)
-                form, begin = search.open(is_cold=True), None
+                form, begin = search.sets.open(search.W), None
     return *solve_by_interior_point(form, search.goal, begin), has_looked
 
 
@@ -257,7 +248,7 @@ def _solve_by_pivots(search: Search) -> Solved | None:
     W = search.smallest(max(search.settings.small, size), support)
     form = sets.open_gram(W)
     solved = pivot(form, lam[W] > 0.0, search.settings)
-    if solved is None or not form.bounds(solved, from_rows=True).gap <= search.goal:
+    if solved is None or not form.bounds(solved).gap <= search.goal:
         return None
     search.W = W
     return form, solved
@@ -267,36 +258,24 @@ def solve_by_newton(
     form: Form, lam: np.ndarray, tol: float, sigma: float
 ) -> tuple[np.ndarray, bool]:
     """(λ, solved) by multipliers, from the form's current point; at once where that is solved."""
-    bounds = form.bounds(lam)
-    if not form.shows(tol, bounds.upper):
-        bounds = form.bounds(lam, from_rows=True)
-    if bounds.gap <= tol:
+    if form.bounds(lam).gap <= tol:
         return lam, True
-    best, from_rows = math.inf, False
+    best = math.inf
 
     def measure(lam: np.ndarray) -> tuple[float, bool]:
-        """Once the gap looks closed, margins are computed from the rows: a Gram matrix may show a
-        gap that is not there.
-        """
-        nonlocal best, from_rows
-        if from_rows:
-            form.point = form.by_rows().point
+        """The gap, and whether it is closed or at rounding level."""
+        nonlocal best
         bounds = form.bounds(lam)
-        gap, upper, before = bounds.gap, bounds.upper, best
-        best = min(best, gap)
-        closed = gap <= max(tol, form.gap_floor(upper)) or upper <= 1e-14 * form.length
-        if closed and form.shows(tol, upper):
-            return gap, True
-        if closed or SLOW * before < gap < ROUNDING:
-            gap, were_from_rows, from_rows = form.bounds(lam, from_rows=True).gap, from_rows, True
-            return gap, were_from_rows or gap <= 4.0 * tol
-        return gap, False
+        gap, before, best = bounds.gap, best, min(best, bounds.gap)
+        is_closed = gap <= max(tol, form.gap_floor(bounds.upper))
+        return (
+            gap,
+            is_closed or bounds.upper <= 1e-14 * form.length or SLOW * before < gap < ROUNDING,
+        )
 
     # stalling means about as many support vectors as features: the interior point is better there
     steps = STALLED if form.is_explicit else STALLED_BY_GRAM
     schedule = Schedule(GROWTH, LAST_SIGMA / form.scale, UPDATES, steps, gives_up=True)
     loss = Loss(sigma / form.scale, centre=lam, shares=form.shares)
     lam, gap = multipliers(form, loss, schedule, measure)
-    if not math.isfinite(gap):
-        return lam, False
-    return lam, gap <= 4.0 * tol or form.is_solved(form.bounds(lam, from_rows=True), tol)
+    return lam, math.isfinite(gap) and form.is_solved(form.bounds(lam), tol)

@@ -23,7 +23,6 @@ PROGRESS = 0.7  # a gap below this share of the best is progress
 DIVERGED = 1e3  # a gap above this multiple of the best is the end
 BOX_PATIENCE = 20  # iterations without progress in a box
 NO_WEIGHT = 1e-12  # 1/Θ, in units of 1/‖a‖², of rows that a matrix in the space of w lacks
-FALLEN = 1e-3  # the fall of ‖Aᵀq‖ after which α is projected on Aᵀq = 0 again
 
 
 class InteriorPoint(NamedTuple):
@@ -56,7 +55,7 @@ def interior_point(
         if form.is_dual:
             form.point = form.at_weights(alpha, form.point.b)
     kept, kept_point = state, form.point
-    idle, mark, fallen = 0, math.inf, math.inf
+    idle, mark = 0, math.inf
     witness: tuple[np.ndarray | None, float] = (None, math.inf)
     for iteration in range(STEPS if upper is None else BOX_STEPS):
         bounds = form.bounds(state.alpha, loss)
@@ -77,12 +76,13 @@ def interior_point(
         if not (np.isfinite(moved.ds).all() and np.isfinite(moved.dalpha).all()):
             break
         if upper is None and lower <= 0.0 and iteration > 1:
-            has_fallen = length < FALLEN * fallen
-            q, size = _witness(form, state.alpha, moved.dalpha, correct=has_fallen)
-            fallen = length if has_fallen else fallen
-            witness = (q, size) if size < witness[1] else witness
-            if q is not None and size <= 1e-14 * form.length:
-                return state._replace(alpha=q, gap=math.inf)
+            # α or its direction may be one
+            for weights in (state.alpha, moved.dalpha):
+                q = form.dual_set.feasible_or_none(weights)
+                size = math.inf if q is None else form.dual_norm(q)
+                witness = (q, size) if size < witness[1] else witness
+            if witness[0] is not None and witness[1] <= 1e-14 * form.length:
+                return state._replace(alpha=witness[0], gap=math.inf)
         t = min(1.0, 0.99 * moved.longest(state, upper))
         if not t > 1e-14:
             break
@@ -178,27 +178,6 @@ def _direction(form: Form, state: InteriorPoint, upper: np.ndarray | None) -> _M
     return solve(target - alpha * s - da * ds, below)
 
 
-def _witness(
-    form: Form, alpha: np.ndarray, dalpha: np.ndarray, *, correct: bool
-) -> tuple[np.ndarray | None, float]:
-    """The better of α and its direction as a witness, with its ‖Aᵀq‖.
-
-    `correct` also projects α on Aᵀq = 0. That succeeds at once on plainly mixed data and never on
-    nearly separable data, and costs as much as an iteration.
-    """
-    found, size = None, math.inf
-    for weights in (alpha, dalpha):
-        q = form.dual_set.feasible_or_none(weights)
-        if q is None:
-            continue
-        norm = form.dual_norm(q)
-        if correct and weights is alpha and norm > 0.0:
-            q, norm = form.project(q, norm)
-        if norm < size:
-            found, size = q, norm
-    return found, size
-
-
 def solve_by_interior_point(
     form: Form, tol: float, begin: InteriorPoint | None = None
 ) -> tuple[Form, np.ndarray]:
@@ -207,13 +186,13 @@ def solve_by_interior_point(
     Where a Gram matrix has lost too many digits, the rows are reduced by QR and solved again.
     """
     lam = interior_point(form, tol, begin=begin).alpha
-    bounds = form.bounds(lam, from_rows=True)
+    bounds = form.bounds(lam)
     has_rows = form.gram is not None and form.is_explicit
     rows = form.rows.written_out() if has_rows and not form.is_solved(bounds, tol) else None
     if rows is None or rows.is_sparse:
         return form, lam
     reduced = reduced_form(rows, form.deadline)
     other = interior_point(reduced, tol).alpha
-    found = reduced.bounds(other, from_rows=True)
+    found = reduced.bounds(other)
     is_better_witness = bounds.gap >= 1.0 and found.upper < bounds.upper
     return (reduced, other) if found.gap <= bounds.gap or is_better_witness else (form, lam)

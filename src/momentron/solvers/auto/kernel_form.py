@@ -106,7 +106,7 @@ class KernelForm(DualForm):
 
     # --- the current point ---------------------------------------------------------------------
 
-    def refresh(self, *, from_rows: bool = False) -> None:
+    def refresh(self) -> None:
         """Nothing: to compute all margins again takes long, and `bounds` does it in the end."""
 
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
@@ -150,7 +150,7 @@ class KernelForm(DualForm):
 
     # --- bounds --------------------------------------------------------------------------------
 
-    def bounds(self, alpha: np.ndarray, loss: Loss = HARD, *, from_rows: bool = False) -> Bounds:
+    def bounds(self, alpha: np.ndarray, loss: Loss = HARD) -> Bounds:
         """Of the current point, whose weights α are; computed again where they are near."""
         bounds = self._bounds(loss)
         if bounds.gap <= self.goal and not self.is_settled:

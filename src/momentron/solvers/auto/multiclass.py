@@ -55,8 +55,6 @@ class ClassEngine(Engine):
         The smallest so far, as far as float64 tells.
     """
 
-    is_interruptible = True
-
     def __init__(
         self,
         problem: Problem,

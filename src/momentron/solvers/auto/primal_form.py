@@ -22,7 +22,6 @@ from momentron.solvers.auto.working_rows import SignedRows
 
 NOWHERE = np.zeros(0)  # no intercepts besides the coordinates, which include them
 RENEWED = 0.6  # the share of the rows whose change makes a Hessian from scratch
-PROJECTIONS = 3  # steps of a projection
 A_FEW = 16  # rows that show whether it is worth looking for columns of zeros
 UNUSED = 0.1  # the share of columns of zeros from which they are left out
 RANKING = (0.2, 30)  # relative residual, and products, at which a direction is good to rank by,
@@ -93,20 +92,6 @@ class PrimalForm(Form):
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
         x, d = self.point.x, self.rows.d
         return x[:d].copy(), self.beta * x[d:]
-
-    def project(self, q: np.ndarray, norm: float) -> tuple[np.ndarray, float]:
-        """The nearest q′ with Aᵀq′ = 0 in the norm Σ (dq/q)², which keeps signs; the best met."""
-        loss, best = Loss(1e14 / float(q * q @ self.squares), shares=q * q), (q, norm)
-        solve = self.inverse(loss, np.ones(self.m, bool))
-        for _ in range(PROJECTIONS):
-            corrected = q - loss.stiffness * self.image(solve(self.A.combine(q)))
-            projected = self.dual_set.feasible_or_none(corrected)
-            if projected is None:
-                break
-            q, norm = projected, self.dual_norm(projected)
-            if norm < best[1]:
-                best = (q, norm)
-        return best
 
     def block(self, index: np.ndarray) -> np.ndarray:
         rows = self.rows.take(index)

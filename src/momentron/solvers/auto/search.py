@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -32,7 +33,6 @@ class Engine(ABC):
     deadline: Deadline
     remaining: Iterator[None]  # the rounds to come: it yields after each but the last
     is_done: bool = False  # whether another round would bring nothing
-    is_interruptible: bool = False  # whether what it has can be proposed after a round cut short
 
     def advance(self) -> None:
         """One round; raises OutOfTime where the deadline leaves no time for it."""
@@ -43,7 +43,7 @@ class Engine(ABC):
 
     @abstractmethod
     def candidates(self) -> Candidates:
-        """What the rounds so far propose, in units of R."""
+        """What the rounds so far propose, in units of R, also after one that was cut short."""
 
     def successor(self) -> "Engine | None":
         """The engine that goes on after an end without an answer, if any."""
@@ -111,7 +111,8 @@ class Search(Engine):
         self.loss = Loss(penalty.stiffness, penalty.upper, shares=penalty.shares)
         self.answer = Answer(problem, self.loss, w, b, zeros, products, zeros)
         self.W = np.arange(self.size if sets.is_small else 0)  # the rows in hand
-        self.crowded_rounds = self.rounds = 0
+        self.crowded_rounds = 0
+        self.remaining = islice(self.all_rounds(), settings.rounds)
         # (w, q) with more digits than float64 has
         self.refined: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -119,13 +120,6 @@ class Search(Engine):
     def has_all(self) -> bool:
         """Whether the working set is all the rows."""
         return self.W.size == self.size
-
-    def advance(self) -> None:
-        if self.rounds == 0:
-            self.remaining = self.all_rounds()
-        self.rounds += 1
-        super().advance()
-        self.is_done |= self.rounds >= self.settings.rounds
 
     @abstractmethod
     def all_rounds(self) -> Rounds:
@@ -194,11 +188,10 @@ class Search(Engine):
 
     # --- between the answer and a form ---------------------------------------------------------
 
-    def open(self, *, is_cold: bool, is_rough: bool = False) -> Form:
-        """A form on the working set, at the current answer unless cold."""
+    def open(self, *, is_rough: bool = False) -> Form:
+        """A form on the working set, at the current answer."""
         form = self.sets.open(self.W, is_rough=is_rough)
-        if not is_cold:
-            self.warm(form)
+        self.warm(form)
         return form
 
     def warm(self, form: Form) -> None:
@@ -216,15 +209,9 @@ class Search(Engine):
 
     def close(self, form: Form, lam: np.ndarray, *, is_exact: bool) -> None:
         """Take over the form's point, and pass over all the rows."""
-        self.set_answer(*self.sets.answer(form), self.spread(lam), is_exact=is_exact)
-
-    def spread(self, lam: np.ndarray) -> np.ndarray:
-        """Weights of the working set as those of all the rows."""
-        if self.has_all:
-            return lam
-        weights = np.zeros(self.size)
+        weights = lam if self.has_all else np.zeros(self.size)
         weights[self.W] = lam
-        return weights
+        self.set_answer(*self.sets.answer(form), weights, is_exact=is_exact)
 
     def set_answer(
         self,

@@ -67,7 +67,6 @@ class SoftSearch(Search):
     def __init__(self, problem: Problem, tol: float, *how: Any) -> None:
         super().__init__(problem, tol, *how)
         # w = 0 has an objective, too
-        self.is_interruptible = True
         self.weigh(self.loss.weights(self.loss.at(np.zeros(self.size))))
         self.answer.upper = math.inf
         self.last_goal = GOAL * tol  # the gap to which sets are solved in the end

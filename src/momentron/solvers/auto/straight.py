@@ -32,33 +32,30 @@ def suits_straight(search: Search) -> bool:
 
 def solve_straight(search: Search) -> bool:
     """Least squares on all of few short rows; False where that does not close the gap."""
-    sets, before = search.sets, search.answer
-    X, y = sets.centred_matrix(np.arange(search.size))
-    radius = sets.operator.radius or 1.0
-    A, borders = X * (y / radius)[:, None], [y] if sets.fits_intercept else []
-    E = np.ones((sets.width + len(borders) + 1, y.size))
-    E[: sets.width] = A.T
-    for y in borders:
-        E[sets.width] = HEAVY * y
-    pivots = search.settings.straight_pivots + 10 * sets.width
+    sets, before, radius = search.sets, search.answer, search.sets.operator.radius or 1.0
+    rows, d = sets.rows(np.arange(search.size)), sets.width
+    A, Y = rows.take(slice(None)) / radius, rows.dual_set.columns
+    E = np.ones((d + Y.shape[1] + 1, search.size))
+    E[:d], E[d:-1] = A.T, HEAVY * Y.T
     try:
-        S, u = _support(E, A @ A.sum(axis=0), pivots)
-        lam, b = _equalised(A[S], [y[S] for y in borders])
+        S, u, residual = _support(E, A @ A.sum(axis=0), search.settings.straight_pivots + 10 * d)
+        lam, b = _equalised(A[S], Y[S])
     except (RuntimeError, np.linalg.LinAlgError):  # too many pivots, or a singular system
         return False
-    weights = np.zeros(y.size)
+    weights = np.zeros(search.size)
     if lam.min(initial=0.0) >= 0.0:
         w = lam @ A[S]
         upper = radius * math.sqrt(w @ w) / float(lam.sum())
         w /= radius
         weights[S] = lam
-        b = b - sets.shift_of(w) if borders else before.b
+        b -= sets.shift_of(w)
         search.set_answer(w, b, weights, is_exact=True, upper=upper)
         answer = search.answer
         is_closed = answer.upper - answer.lower <= search.goal * answer.upper
         if is_closed and 2e-15 * radius <= search.tol * answer.lower:
             return True
-    weights[S] = np.maximum(_cancelled(E[:, S], u), 0.0)
+    # a witness, but for what rounding has left of a residual that would be zero
+    weights[S] = np.maximum(u + np.linalg.lstsq(E[:, S], residual, rcond=None)[0], 0.0)
     search.answer = before
     search.weigh(weights)
     if search.answer.upper <= VANISHED * radius:
@@ -67,13 +64,16 @@ def solve_straight(search: Search) -> bool:
     return False
 
 
-def _support(E: np.ndarray, p: np.ndarray, pivots: int) -> tuple[np.ndarray, np.ndarray]:
-    """(the rows of the support, their u), on a working set that rows below the margin join.
+def _support(
+    E: np.ndarray, p: np.ndarray, pivots: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(the rows of the support, their u, e − Eu), on a working set that rows below the margin join.
 
     It begins with the rows that have the smallest p.
     """
     m, n = E.shape
-    e = _last(m)
+    e = np.zeros(m)
+    e[-1] = 1.0
     W = p.argpartition(ROWS * m)[: ROWS * m] if ROWS * m < n else np.arange(n)
     for _ in range(ROUNDS):
         u = nnls(E[:, W], e, maxiter=pivots)[0]
@@ -86,28 +86,14 @@ def _support(E: np.ndarray, p: np.ndarray, pivots: int) -> tuple[np.ndarray, np.
             break
         worst = np.argsort(-below[violators])[: MORE * m]
         W = np.append(S, violators[worst])
-    return S, u
+    return S, u, residual
 
 
-def _equalised(A: np.ndarray, borders: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """(λ, b) with margins of 1 on all of these rows, and yᵀλ = 0 where there is an intercept."""
-    m, r = A.shape[0], len(borders)
+def _equalised(A: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(λ, b) with margins of 1 on all of these rows, and Yᵀλ = 0."""
+    m, r = Y.shape
     matrix, right = np.zeros((r + m, r + m)), np.ones(r + m)
-    matrix[r:, r:] = A @ A.T
-    for y in borders:
-        matrix[0, 1:] = matrix[1:, 0] = y
-        right[0] = 0.0
+    matrix[r:, r:], matrix[r:, :r], matrix[:r, r:] = A @ A.T, Y, Y.T
+    right[:r] = 0.0
     x = np.linalg.solve(matrix, right)
     return x[r:], x[:r]
-
-
-def _cancelled(E: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """u without what rounding has left of the residual, where that would be zero."""
-    residual = _last(E.shape[0]) - E @ u
-    return u + np.linalg.lstsq(E, residual, rcond=None)[0]
-
-
-def _last(size: int) -> np.ndarray:
-    e = np.zeros(size)
-    e[-1] = 1.0
-    return e

@@ -94,10 +94,9 @@ class WorkingSets:
 
         `is_rough` asks for a kernel's values in single precision, where available.
         """
-        if self.is_wide(W.size):
-            return self.open_gram(W, is_rough=is_rough)
-        rows = self._reserved_rows(W)
-        flat = rows.written_out(FLAT_WIDTH, self._most_entries)
+        rows, flat = self._reserved_rows(W, is_rough=is_rough), None
+        if not self.is_wide(W.size):
+            flat = rows.written_out(FLAT_WIDTH, self._most_entries)
         return self._gram_form(W, rows) if flat is None else primal_form(flat, self.deadline)
 
     def open_all(self) -> Form:
@@ -113,9 +112,9 @@ class WorkingSets:
         rows, squares = self.plain_rows(np.arange(self.size)), self.base.row_norms**2
         return ProductForm(rows, squares, self.deadline, accuracy)
 
-    def open_gram(self, W: np.ndarray, *, is_rough: bool = False) -> GramForm:
+    def open_gram(self, W: np.ndarray) -> GramForm:
         """A form by the Gram matrix of the rows W, wide or not."""
-        return self._gram_form(W, self._reserved_rows(W, is_rough=is_rough))
+        return self._gram_form(W, self._reserved_rows(W))
 
     def _gram_form(self, W: np.ndarray, rows: SignedRows) -> GramForm:
         K = rows.gram()
@@ -203,11 +202,6 @@ class WorkingSets:
             return X - self._shift
         X -= self._shift  # pages new to the process take as long as the subtraction
         return X
-
-    def centred_matrix(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(the rows W of two classes, dense, and centred if they were dense before; y)."""
-        X = self._centred_rows(W)
-        return X if isinstance(X, np.ndarray) else X.toarray(), self.signs(W)
 
     def shift_of(self, w: np.ndarray) -> np.ndarray | float:
         """What centring adds to b."""
