@@ -29,8 +29,7 @@ from momentron.streams.stream import DiskStream, Stream
 from momentron.views.progress import TableReporter
 
 BLOCKS_IN_MEMORY = 40  # blocks, working set and what solves it, with room to spare
-SMALL_SAMPLE = 500  # rows for methods without working sets: they show how far rows lie apart
-SOFT_SAMPLE = 20_000  # rows from which a soft margin begins
+MOST_SAMPLED = 20_000  # rows from which a fit begins
 SET_SHARE = 8  # blocks whose memory the working set takes
 
 
@@ -193,11 +192,8 @@ def stream_margin(
 
 def open_problem(stream: Stream, options: FitOptions, memory: int) -> BlockProblem:
     """The problem that the first pass finds, for a method that may run on blocks."""
-    is_soft = math.isfinite(options.C)
     seed = options.random_state if isinstance(options.random_state, int) else 0
-    n_sample = memory if options.solver.uses_working_sets else SMALL_SAMPLE
-    task = FirstPass(SOFT_SAMPLE if is_soft else n_sample, seed, memory)
-    found: FirstPassResult = stream.run_first(task)
+    found: FirstPassResult = stream.run_first(FirstPass(MOST_SAMPLED, seed, memory))
     found.require_usable()
-    kind = SoftBlockProblem if is_soft else BlockProblem
+    kind = SoftBlockProblem if math.isfinite(options.C) else BlockProblem
     return kind.of_stream(stream, found, options)

@@ -17,7 +17,6 @@ from momentron.arithmetic.clock import OutOfTime
 from momentron.arithmetic.rounding import UNDERFLOW, UNIT_ROUNDOFF
 from momentron.certificate import Certificate, read_only
 from momentron.certificate.bounds import certificate_of, dual_bound, margin_bound
-from momentron.dual.losses import Exponential
 from momentron.errors import InputError
 from momentron.fitting.options import FitOptions
 from momentron.rows.validation import TrainingData, weighed
@@ -38,7 +37,7 @@ class BlockProblem(Problem):
     """The margin of all the rows of a stream."""
 
     operator: BlockOperator
-    C: float
+    options: FitOptions
     sample: Rows
     sample_room: int  # rows that the sample might have had
     room: int  # rows that a working set may have
@@ -55,7 +54,7 @@ class BlockProblem(Problem):
         sample = found.sample.chosen()
         assert sample is not None, "every class has rows"
         codes = np.searchsorted(found.classes, sample.codes)
-        problem.sample, problem.C = replace(sample, codes=codes), options.C
+        problem.sample, problem.options = replace(sample, codes=codes), options
         problem.sample_room = found.sample.total
         problem.room = max(found.room, 16 * found.classes.size)  # some rows of every class
         return problem
@@ -145,18 +144,8 @@ class BlockProblem(Problem):
     def of_rows(self, rows: Rows) -> Problem:
         """The problem in memory that some rows pose, which were checked as they were read."""
         weights = None if self.weights is None else self.weights[rows.numbers]
-        return self.of_data(TrainingData(rows.X, self.classes, rows.codes, weights=weights))
-
-    def of_data(self, data: TrainingData) -> Problem:
-        """The problem of other data in memory, with the same options."""
-        return Problem.of(
-            data,
-            loss=Exponential(),
-            kernel=None,
-            fit_intercept=self.labels.fit_intercept,
-            C=self.C,
-            penalty=self.penalty.name,
-        )
+        data = TrainingData(rows.X, self.classes, rows.codes, weights=weights)
+        return self.options.problem_of(data)
 
     def spread(self, q: np.ndarray, rows: Rows, problem: Problem) -> np.ndarray:
         """Weights of some rows, whose problem this is, as weights of all; Zᵀq is known then."""

@@ -139,7 +139,9 @@ class SoftBlockProblem(BlockProblem):
 
     def of_costs(self, rows: Rows, costs: np.ndarray) -> Problem:
         """The problem in memory that rows with these costs pose."""
-        return self.of_data(TrainingData(rows.X, self.classes, rows.codes, weights=costs / self.C))
+        weights = costs / self.options.C
+        data = TrainingData(rows.X, self.classes, rows.codes, weights=weights)
+        return self.options.problem_of(data)
 
     def far_below(self, look: Look, working: Rows) -> np.ndarray:
         """The numbers of the rows below the margin that are not in the working set."""
