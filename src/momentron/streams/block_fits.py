@@ -116,24 +116,14 @@ def open_file(path: str | Path, y: Any = None, block_size: int = BLOCK_BYTES) ->
 
 @dataclass(frozen=True)
 class BlockData:
-    """A file or folder to be read in blocks.
-
-    Attributes
-    ----------
-    path : str
-    target : str or None
-        The label column, or a .npy file of labels.
-    memory : str or None
-        What the fit may take in this process, such as "1GB", besides what is kept of every row;
-        else blocks have their usual size.
-    scheduler : str or None
-        The address of a Dask scheduler whose workers read the file, and keep it.
-    """
+    """A file or folder to be read in blocks."""
 
     path: str
-    target: str | None
+    target: str | None  # the label column, or a .npy file of labels
+    # what the fit may take in this process, such as "1GB", besides what is kept of every row; else
+    # blocks have their usual size
     memory: str | None
-    scheduler: str | None
+    scheduler: str | None  # the address of a Dask scheduler whose workers read the file and keep it
 
     @property
     def block_size(self) -> int:

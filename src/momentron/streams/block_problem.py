@@ -17,13 +17,11 @@ from momentron.arithmetic.clock import OutOfTime
 from momentron.arithmetic.rounding import UNDERFLOW, UNIT_ROUNDOFF
 from momentron.certificate import Certificate, read_only
 from momentron.certificate.bounds import certificate_of, dual_bound, margin_bound
-from momentron.errors import InputError
 from momentron.fitting.options import FitOptions
 from momentron.rows.validation import TrainingData, weighed
 from momentron.solvers.checkpoint import taken, unusable
 from momentron.solvers.margin_problem import COLD, Evaluation
 from momentron.solvers.problem import Problem
-from momentron.solvers.solver import Start
 from momentron.streams.block_rows import KNOWN, BlockOperator, Known, NotAtHand
 from momentron.streams.blocks import Rows
 from momentron.streams.first_pass import FirstPassResult
@@ -45,7 +43,8 @@ class BlockProblem(Problem):
     @classmethod
     def of_stream(cls, stream: Stream, found: FirstPassResult, options: FitOptions) -> Self:
         """The problem that a first pass has found."""
-        data = TrainingData(None, found.classes, found.codes(), stream.kept_weights)
+        weights = stream.weights if stream.is_kept is None else stream.weights[stream.is_kept]
+        data = TrainingData(None, found.classes, found.codes(), weights)
         if math.isfinite(options.C):
             data = weighed(data, options.class_weight)
         rows = BlockOperator(stream, found, options.fit_intercept)
@@ -74,21 +73,14 @@ class BlockProblem(Problem):
             problem.radius = self.operator.centred_radius() * self.labels.radius_factor or 1.0
         return problem
 
-    def closing_seconds(self) -> float:
-        return 0.0
-
     # --- passes --------------------------------------------------------------------------------
-
-    def start(self, given: Start | None = None) -> Evaluation:
-        if given is not None:
-            raise InputError("initial is for data in memory; name a checkpoint to continue a run")
-        return super().start()
 
     def scan(self, w: np.ndarray, **options: Any) -> tuple[np.ndarray, Findings]:
         """(Zw, what else a pass found), with options of `Scan`; of the best w it is remembered."""
         found = self.operator.scan(w, **options)
         scores = self.labels.scores(self.operator.apply(w))
-        self.operator.products.rate(self.margin(w, scores))
+        for known in self.operator.products[:1]:
+            known.rank = self.margin(w, scores)
         return scores, found
 
     def evaluate(self, w: np.ndarray, near: np.ndarray = COLD) -> Evaluation:
