@@ -215,10 +215,8 @@ class BlockProblem(Problem):
         if self.operator.at_hand:
             numbers = arrays.get("working", np.empty(0))
             distinct = np.unique(numbers)
-            is_list = numbers.dtype.kind in "iu" and 0 < distinct.size == numbers.size
-            if not (
-                is_list and numbers.ndim == 1 and 0 <= distinct[0] <= distinct[-1] < self.n_rows
-            ):
+            is_list = numbers.dtype.kind in "iu" and numbers.shape == distinct.shape != (0,)
+            if not (is_list and 0 <= distinct[0] <= distinct[-1] < self.n_rows):
                 raise unusable(
                     f"its working set is not a list of different rows, from 0 to {self.n_rows - 1}"
                 )

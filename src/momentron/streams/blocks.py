@@ -56,7 +56,10 @@ class Block:
 
     def codes(self, classes: np.ndarray) -> np.ndarray:
         """The place of each label in the sorted classes."""
-        places = np.minimum(np.searchsorted(classes, self.y), classes.size - 1)
+        if classes.size == 2:  # a twentieth of a pass faster
+            places = (self.y == classes[1]).view(np.int8)
+        else:
+            places = np.minimum(np.searchsorted(classes, self.y), classes.size - 1)
         known = classes[places] == self.y
         if not known.all():
             label = self.y[~known].tolist()[0]

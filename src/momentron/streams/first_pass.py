@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.arithmetic.rounding import SINGLE_ROUNDOFF, gamma
 from momentron.errors import InputError
 from momentron.rows.operator import norm_upper_bounds, squared_row_norms
 from momentron.rows.validation import clean_matrix, sorted_labels
-from momentron.streams.blocks import Block, Shortlist, entries_per_row, tiles
+from momentron.streams.blocks import Block, Shortlist, entries_per_row
 from momentron.streams.source import BLOCK_BYTES
 
 MOST_CLASSES = 10_000
@@ -115,7 +114,7 @@ class FirstPass:
     def _measured(block: Block, found: FirstPassResult) -> np.ndarray:
         """‖x‖² of the rows; the longest of them and their sum are noted."""
         X = block.X
-        squares = np.concatenate([_squares(X[rows]) for rows in tiles(X)])
+        squares = squared_row_norms(X)
         if not np.isfinite(squares.sum()):
             try:
                 clean_matrix(X)  # names the first entry that is not finite
@@ -148,17 +147,6 @@ class FirstPass:
         a.summaries |= b.summaries
         a.sample.take(b.sample)
         return a
-
-
-def _squares(X: Any) -> np.ndarray:
-    """‖x‖² of the rows, or a little more: single precision will do where nothing overflows."""
-    if X.dtype == np.float32 and not sp.issparse(X):
-        with np.errstate(over="ignore", invalid="ignore"):
-            squares = np.einsum("ij,ij->i", X, X).astype(np.float64)
-        if squares.any() and np.isfinite(squares).all():
-            grown = 1.0 + gamma(X.shape[1] + 4, SINGLE_ROUNDOFF)
-            return squares * grown + X.shape[1] * 2.0**-125  # and squares that have vanished
-    return squared_row_norms(X)
 
 
 def row_keys(first: int, size: int, seed: int) -> np.ndarray:
