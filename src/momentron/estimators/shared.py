@@ -28,7 +28,7 @@ from momentron.solvers.loop import Callback
 from momentron.solvers.solver import BudgetWarning
 from momentron.status import Predictor, Status
 from momentron.streams import is_dask
-from momentron.streams.partitions import lazily
+from momentron.streams.dask import lazily
 
 BLOCK_ENTRIES = 1 << 22  # numbers of rows that are classified at a time: 32 MB in float64
 RESCALE = "centre and rescale the features"

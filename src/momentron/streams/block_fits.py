@@ -29,8 +29,7 @@ from momentron.streams.stream import DiskStream, Stream
 from momentron.views.progress import TableReporter
 
 BLOCKS_IN_MEMORY = 40  # blocks, working set and what solves it, with room to spare
-SMALL_SAMPLE = 500  # rows for methods without working sets: they show how far rows lie apart
-SOFT_SAMPLE = 20_000  # rows from which a soft margin begins
+MOST_SAMPLED = 20_000  # rows from which a fit begins
 SET_SHARE = 8  # blocks whose memory the working set takes
 
 
@@ -117,24 +116,14 @@ def open_file(path: str | Path, y: Any = None, block_size: int = BLOCK_BYTES) ->
 
 @dataclass(frozen=True)
 class BlockData:
-    """A file or folder to be read in blocks.
-
-    Attributes
-    ----------
-    path : str
-    target : str, int or None
-        The label column, or a .npy file of labels.
-    memory : str or None
-        What the fit may take in this process, such as "1GB", besides what is kept of every row;
-        else blocks have their usual size.
-    scheduler : str or None
-        The address of a Dask scheduler whose workers read the file, and keep it.
-    """
+    """A file or folder to be read in blocks."""
 
     path: str
-    target: str | int | None
+    target: str | int | None  # the label column, or a .npy file of labels
+    # what the fit may take in this process, such as "1GB", besides what is kept of every row; else
+    # blocks have their usual size
     memory: str | None
-    scheduler: str | None
+    scheduler: str | None  # the address of a Dask scheduler whose workers read the file and keep it
 
     @property
     def block_size(self) -> int:
@@ -167,7 +156,9 @@ def stream_margin(
     memory = SET_SHARE * (options.block_size or BLOCK_BYTES)
     file = None
     if options.checkpoint is not None:
-        identity = options.question(stream.weights) | {
+        # where nothing has slack, weights only say which rows count, and the digest covers these
+        weights = stream.weights if math.isfinite(options.C) else None
+        identity = options.question(weights) | {
             "method": f"{solver.name} on blocks",
             "class_weight": content_of(options.class_weight),
         }
@@ -193,11 +184,8 @@ def stream_margin(
 
 def open_problem(stream: Stream, options: FitOptions, memory: int) -> BlockProblem:
     """The problem that the first pass finds, for a method that may run on blocks."""
-    is_soft = math.isfinite(options.C)
     seed = options.random_state if isinstance(options.random_state, int) else 0
-    n_sample = memory if options.solver.uses_working_sets else SMALL_SAMPLE
-    task = FirstPass(SOFT_SAMPLE if is_soft else n_sample, seed, memory)
-    found: FirstPassResult = stream.run_first(task)
+    found: FirstPassResult = stream.run_first(FirstPass(MOST_SAMPLED, seed, memory))
     found.require_usable()
-    kind = SoftBlockProblem if is_soft else BlockProblem
+    kind = SoftBlockProblem if math.isfinite(options.C) else BlockProblem
     return kind.of_stream(stream, found, options)

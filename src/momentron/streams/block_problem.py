@@ -17,13 +17,11 @@ from momentron.arithmetic.clock import OutOfTime
 from momentron.arithmetic.rounding import UNDERFLOW, UNIT_ROUNDOFF
 from momentron.certificate import Certificate, read_only
 from momentron.certificate.bounds import certificate_of, dual_bound, margin_bound
-from momentron.dual.losses import Exponential
-from momentron.errors import InputError
 from momentron.fitting.options import FitOptions
 from momentron.rows.validation import TrainingData, weighed
 from momentron.solvers.checkpoint import taken, unusable
 from momentron.solvers.problem import Problem
-from momentron.solvers.solver import COLD, Evaluation, Start
+from momentron.solvers.solver import COLD, Evaluation
 from momentron.streams.block_rows import KNOWN, BlockOperator, Known, NotAtHand
 from momentron.streams.blocks import Rows
 from momentron.streams.first_pass import FirstPassResult
@@ -37,7 +35,7 @@ class BlockProblem(Problem):
     """The margin of all the rows of a stream."""
 
     operator: BlockOperator
-    C: float
+    options: FitOptions
     sample: Rows
     sample_room: int  # rows that the sample might have had
     room: int  # rows that a working set may have
@@ -45,7 +43,8 @@ class BlockProblem(Problem):
     @classmethod
     def of_stream(cls, stream: Stream, found: FirstPassResult, options: FitOptions) -> Self:
         """The problem that a first pass has found."""
-        data = TrainingData(None, found.classes, found.codes(), stream.kept_weights)
+        weights = stream.weights if stream.is_kept is None else stream.weights[stream.is_kept]
+        data = TrainingData(None, found.classes, found.codes(), weights)
         if math.isfinite(options.C):
             data = weighed(data, options.class_weight)
         rows = BlockOperator(stream, found, options.fit_intercept)
@@ -54,7 +53,7 @@ class BlockProblem(Problem):
         sample = found.sample.chosen()
         assert sample is not None, "every class has rows"
         codes = np.searchsorted(found.classes, sample.codes)
-        problem.sample, problem.C = replace(sample, codes=codes), options.C
+        problem.sample, problem.options = replace(sample, codes=codes), options
         problem.sample_room = found.sample.total
         problem.room = max(found.room, 16 * found.classes.size)  # some rows of every class
         return problem
@@ -74,21 +73,14 @@ class BlockProblem(Problem):
             problem.radius = self.operator.centred_radius() * self.labels.radius_factor or 1.0
         return problem
 
-    def closing_seconds(self) -> float:
-        return 0.0
-
     # --- passes --------------------------------------------------------------------------------
-
-    def start(self, given: Start | None = None) -> Evaluation:
-        if given is not None:
-            raise InputError("initial is for data in memory; name a checkpoint to continue a run")
-        return super().start()
 
     def scan(self, w: np.ndarray, **options: Any) -> tuple[np.ndarray, Findings]:
         """(Zw, what else a pass found), with options of `Scan`; of the best w it is remembered."""
         found = self.operator.scan(w, **options)
         scores = self.labels.scores(self.operator.apply(w))
-        self.operator.products.rate(self.margin(w, scores))
+        for known in self.operator.products[:1]:
+            known.rank = self.margin(w, scores)
         return scores, found
 
     def evaluate(self, w: np.ndarray, near: np.ndarray = COLD) -> Evaluation:
@@ -144,18 +136,8 @@ class BlockProblem(Problem):
     def of_rows(self, rows: Rows) -> Problem:
         """The problem in memory that some rows pose, which were checked as they were read."""
         weights = None if self.weights is None else self.weights[rows.numbers]
-        return self.of_data(TrainingData(rows.X, self.classes, rows.codes, weights=weights))
-
-    def of_data(self, data: TrainingData) -> Problem:
-        """The problem of other data in memory, with the same options."""
-        return Problem.of(
-            data,
-            loss=Exponential(),
-            kernel=None,
-            fit_intercept=self.labels.fit_intercept,
-            C=self.C,
-            penalty=self.penalty.name,
-        )
+        data = TrainingData(rows.X, self.classes, rows.codes, weights=weights)
+        return self.options.problem_of(data)
 
     def spread(self, q: np.ndarray, rows: Rows, problem: Problem) -> np.ndarray:
         """Weights of some rows, whose problem this is, as weights of all; Zᵀq is known then."""
@@ -233,10 +215,8 @@ class BlockProblem(Problem):
         if self.operator.at_hand:
             numbers = arrays.get("working", np.empty(0))
             distinct = np.unique(numbers)
-            is_list = numbers.dtype.kind in "iu" and 0 < distinct.size == numbers.size
-            if not (
-                is_list and numbers.ndim == 1 and 0 <= distinct[0] <= distinct[-1] < self.n_rows
-            ):
+            is_list = numbers.dtype.kind in "iu" and numbers.shape == distinct.shape != (0,)
+            if not (is_list and 0 <= distinct[0] <= distinct[-1] < self.n_rows):
                 raise unusable(
                     f"its working set is not a list of different rows, from 0 to {self.n_rows - 1}"
                 )

@@ -1,7 +1,7 @@
 """The rows of a stream as a linear map: each product is a pass, unless it is remembered."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,25 +22,15 @@ SAME_WEIGHTS = 64  # and of weights, whose classes may have been scaled
 FARTHEST = 2.0**200  # the largest factor, and size of a classifier, far from where floats vanish
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Known:
-    """A vector, and its product with X or Xᵀ: neither changes.
-
-    Attributes
-    ----------
-    vector, product : ndarray
-    error : float
-        A bound on the error of Xᵀa; infinite where nothing but a file says so.
-    size : float
-        An upper bound of Σ |a_i| ‖x_i‖.
-    rank : float
-        The larger the better: the margin of a classifier, or minus the bound that weights prove.
-    """
+    """A vector, and its product with X or Xᵀ: neither changes."""
 
     vector: np.ndarray
     product: np.ndarray
-    error: float = 0.0
-    size: float = 0.0
+    error: float = 0.0  # a bound on that of Xᵀa; infinite where nothing but a file says so
+    size: float = 0.0  # an upper bound of Σ |a_i| ‖x_i‖
+    # the larger the better: the margin of a classifier, or minus the bound that weights prove
     rank: float = -math.inf
 
 
@@ -59,9 +49,7 @@ class Memory(list[Known]):
 
     def keep(self, known: Known) -> None:
         self.insert(0, known)
-        others = self[KNOWN:]
-        best = max(others, key=lambda known: known.rank, default=None)
-        self[KNOWN:] = [] if best is None or best.rank == -math.inf else [best]
+        self[KNOWN:] = sorted(self[KNOWN:], key=lambda known: known.rank)[-1:]
 
     def find(self, vector: np.ndarray) -> tuple[float, Known] | None:
         """(factor, known): what is remembered of a vector, which is that many times as long."""
@@ -71,11 +59,6 @@ class Memory(list[Known]):
                 self.insert(0, self.pop(place))
                 return factor, known
         return None
-
-    def rate(self, rank: float) -> None:
-        """Say how good the last one is, if it is remembered."""
-        if self:
-            self[0] = replace(self[0], rank=rank)
 
     @property
     def best(self) -> Known | None:
@@ -171,7 +154,7 @@ class BlockOperator(Operator):
             roundings = math.ceil((1.0 + math.sqrt(a.shape[1])) * (roundings + 2 * a.shape[1]))
         size = up(float(weights @ self.row_norms), self.shape[0] + 8)
         error = up(gamma(roundings) * size + self._underflow(sums))
-        self._keep_sum(Known(a.copy(), read_only(sums), error, size), float(weights.sum()))
+        self._keep_sum(Known(a.copy(), read_only(sums), error, size))
 
     def learn_mix(self, x: float, one: Known, y: float, other: Known, a: np.ndarray) -> None:
         """Remember Xᵀa for a = x·one + y·other, if it is that but for roundings."""
@@ -183,7 +166,7 @@ class BlockOperator(Operator):
         size = up(abs(x) * one.size + abs(y) * other.size)
         error = abs(x) * one.error + abs(y) * other.error
         error = up(error + gamma(self.sums.roundings + 8) * size + self._underflow(product))
-        self._keep_sum(Known(a.copy(), read_only(product), error, size), float(np.abs(a).sum()))
+        self._keep_sum(Known(a.copy(), read_only(product), error, size))
 
     def learn_rows(self, a: np.ndarray, rows: Rows) -> None:
         """Remember Xᵀa for weights of rows that are in memory; others know nothing of it."""
@@ -194,11 +177,11 @@ class BlockOperator(Operator):
         weights = a[numbers]
         self.learn(a, X.T @ (weights[:, :-1] if a.ndim == 2 else weights), numbers.size)
 
-    def _keep_sum(self, known: Known, mass: float) -> None:
-        rank = -math.inf
-        if mass > 0.0 and math.isfinite(known.error):
-            rank = -(float(np.linalg.norm(known.product)) + known.error) / mass
-        self.sums.keep(replace(known, rank=rank))
+    def _keep_sum(self, known: Known) -> None:
+        mass = float(np.abs(known.vector).sum())
+        if mass > 0.0:
+            known.rank = -(float(np.linalg.norm(known.product)) + known.error) / mass
+        self.sums.keep(known)
 
     def _underflow(self, product: np.ndarray) -> float:
         """What entries and weights below the smallest float may add up to."""

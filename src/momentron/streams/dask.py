@@ -6,18 +6,18 @@ and as large as a finding back, once per worker; partitions stay where they are.
 """
 
 import copy
+import math
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from threading import Event
 from typing import Any
 
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime, Work, require_time, time_left, until
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.streams.blocks import as_block
-from momentron.streams.partitions import array_parts, frame_parts, places_of
 from momentron.streams.source import Source
 from momentron.streams.stream import Pass, Stream, count_blocks
 
@@ -26,6 +26,7 @@ PATIENCE = 20.0  # seconds without any worker, or scheduler, after which the fit
 GREETING = 3.0  # seconds for a scheduler to answer
 LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 
+Parts = list[tuple[Any, Any]]  # delayed rows and their labels, cut at the same places
 Seen = dict[int, tuple[int, int]]  # the checksum and the bytes of each block
 Finding = tuple[Any, Seen]  # what a task found, None without rows, and in which blocks
 
@@ -76,8 +77,7 @@ class DaskStream(Stream):
     @classmethod
     def from_collections(cls, X: Any, y: Any, weights: np.ndarray | None = None) -> "DaskStream":
         """From a Dask array or data frame, and labels: a collection, an array, or a column."""
-        is_frame = hasattr(X, "to_dask_array")
-        parts, sizes = frame_parts(X, y) if is_frame else array_parts(X, y)
+        parts, sizes = parts_of(X, y)
         return cls(parts, places_of(X, parts), sizes, weights=weights)
 
     @classmethod
@@ -132,7 +132,9 @@ class DaskStream(Stream):
         work = dask.delayed(work, pure=False, traverse=False)
         level: list[Any] = []
         for place, groups in self._places().items():
-            with _placed(place):
+            # where the partitions are, or they would be copied; elsewhere if that worker dies
+            where = {"workers": [place], "allow_other_workers": True} if place else {}
+            with dask.annotate(**where):
                 folds = [
                     _delayed(fold)(work, [self._parts[i] for i in group])
                     for group in groups
@@ -205,15 +207,6 @@ class DaskStream(Stream):
             return False
 
 
-def _placed(place: str | None) -> Any:
-    """Run where the partitions are, or they would be copied; elsewhere if that worker dies."""
-    import dask
-
-    if place is None:
-        return nullcontext()
-    return dask.annotate(workers=[place], allow_other_workers=True)
-
-
 def _on_threads(values: list[Any], given_up: Event) -> list[Any]:
     """The values, computed by Dask without a cluster; no task begins after it was given up."""
     import dask
@@ -268,16 +261,88 @@ def _delayed(function: Any) -> Any:
     return dask.delayed(function, pure=False, traverse=True)
 
 
+def parts_of(X: Any, y: Any) -> tuple[Parts, tuple[int, ...] | None]:
+    """Partitions of whole rows of X, each with its labels; and their sizes, if they are known."""
+    is_known = False
+    if not hasattr(X, "to_dask_array"):
+        X, y, is_known = _aligned(X, y)
+    elif isinstance(y, str):
+        if y not in X.columns:
+            raise InputError(f"X has no column {short(y)}; its columns are {list(X.columns)}")
+        X, y = X.drop(columns=[y]), X[y]
+    elif not hasattr(y, "to_delayed"):
+        raise InputError(
+            f"y is {type(y).__name__}; for a Dask data frame it must be a Dask series with the "
+            "same partitions, or the name of a column"
+        )
+    rows, labels = np.ravel(X.to_delayed()).tolist(), np.ravel(y.to_delayed()).tolist()
+    if len(rows) != len(labels):
+        raise InputError(
+            f"X has {len(rows)} partitions but y has {len(labels)}; they must agree, row by row"
+        )
+    return list(zip(rows, labels, strict=True)), X.chunks[0] if is_known else None
+
+
+def _aligned(X: Any, y: Any) -> tuple[Any, Any, bool]:
+    """An array X in blocks of whole rows, y cut at the same places; whether these are known."""
+    import dask.array as da
+
+    if X.ndim != 2:
+        raise InputError(f"X has {X.ndim} dimensions; give 2, a row for each example")
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    if y is None:
+        raise InputError("y is None; max_margin requires y to be passed: one label for each row")
+    if hasattr(y, "to_dask_array"):
+        y = y.to_dask_array(lengths=True)
+    is_known = not any(math.isnan(size) for size in X.chunks[0])
+    if not hasattr(y, "to_delayed"):
+        y = np.asarray(y)
+        if not is_known:
+            raise InputError("X has chunks of unknown sizes: call X.compute_chunk_sizes() first")
+        y = da.from_array(y, chunks=(X.chunks[0],)) if y.shape == X.shape[:1] else y
+    if y.ndim != 1 or (is_known and y.shape[0] != X.shape[0]):
+        raise InputError(f"X has shape {X.shape} but y has {y.shape}; they must agree")
+    if is_known and y.chunks[0] != X.chunks[0]:
+        y = y.rechunk((X.chunks[0],))
+    return X, y, is_known
+
+
+def places_of(X: Any, parts: Parts) -> list[Any]:
+    """The keys of what is persisted of X, one per partition; or those of the partitions themselves.
+
+    Work on a partition goes to the worker that holds the value behind this key.
+    """
+    keys: list[Any] = []
+    with suppress(ImportError):
+        from distributed.client import futures_of
+
+        keys = [future.key for future in futures_of(X)]
+    if len(keys) == len(parts) and all(isinstance(key, tuple) for key in keys):
+        return sorted(keys, key=lambda key: key[1:])
+    return [rows.key for rows, _ in parts]
+
+
+def lazily(function: Callable[[Any], Any], X: Any, n_outputs: int | None, dtype: Any) -> Any:
+    """function of each partition of X, not computed yet: (n,), or (n, n_outputs)."""
+    if hasattr(X, "to_dask_array"):
+        X = X.to_dask_array()
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    if n_outputs is None:
+        meta = np.empty(0, dtype)
+        return X.map_blocks(function, drop_axis=1, dtype=dtype, meta=meta)
+    chunks = (X.chunks[0], (n_outputs,))
+    return X.map_blocks(function, chunks=chunks, dtype=dtype, meta=np.empty((0, n_outputs), dtype))
+
+
 def current_client() -> Any:
     """The client of a cluster, if one is current."""
-    try:
+    with suppress(ImportError, ValueError):
         from distributed import default_client
-    except ImportError:
-        return None
-    try:
+
         return default_client()
-    except ValueError:
-        return None
+    return None
 
 
 @contextmanager

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.arithmetic.rounding import SINGLE_ROUNDOFF, gamma
 from momentron.errors import InputError
 from momentron.rows.operator import norm_upper_bounds, squared_row_norms
 from momentron.rows.validation import clean_matrix, sorted_labels
-from momentron.streams.blocks import Block, Shortlist, entries_per_row, tiles
+from momentron.streams.blocks import Block, Shortlist, entries_per_row
 from momentron.streams.source import BLOCK_BYTES
 
 MOST_CLASSES = 10_000
@@ -23,49 +22,30 @@ LIMIT = 300  # the binary exponent within which squares and quotients are safe
 
 @dataclass
 class FirstPassResult:
-    """What all the blocks hold together.
+    """What all the blocks hold together."""
 
-    Attributes
-    ----------
-    width : int
-        Features.
-    counts : dict
-        How many rows every label has.
-    longest : float
-        An upper bound of max‖x‖.
-    stored : int
-        The most entries that a row holds.
-    room : int
-        How many rows a working set may have,
-    memory : int
-        in this many bytes.
-    total : ndarray of shape (width,), or 0
-        The sum of the rows, each block's in the precision of X.
-    summaries : list of (int, ndarray, ndarray, ndarray)
-        Of each block, the number of its first row, its labels, the places of the rows' labels
-        among these, and the rows' ‖x‖².
-    """
-
-    width: int
+    width: int  # features
     is_sparse: bool
-    kind: str
+    kind: str  # of labels: numbers or text
     sample: Shortlist
-    room: int
-    memory: int
-    counts: dict[Any, int] = field(default_factory=dict)
-    longest: float = 0.0
-    stored: int = 0
-    total: Any = 0.0
-    summaries: list[Any] = field(default_factory=list)
+    room: int  # how many rows a working set may have,
+    memory: int  # in this many bytes
+    counts: dict[Any, int] = field(default_factory=dict)  # how many rows every label has
+    longest: float = 0.0  # an upper bound of max‖x‖
+    stored: int = 0  # the most entries that a row holds
+    total: Any = 0.0  # the sum of the rows, each block's in the precision of X
+    # of each block, by the number of its first row: its labels, the places of the rows' labels
+    # among these, and the rows' ‖x‖²
+    summaries: dict[int, tuple[np.ndarray, ...]] = field(default_factory=dict)
 
     def codes(self) -> np.ndarray:
         """The codes of all the rows."""
-        parts = sorted(self.summaries, key=lambda part: part[0])
-        return np.concatenate([np.searchsorted(self.classes, part[1])[part[2]] for part in parts])
+        parts = [self.summaries[first] for first in sorted(self.summaries)]
+        return np.concatenate([np.searchsorted(self.classes, part[0])[part[1]] for part in parts])
 
     def squares(self) -> np.ndarray:
         """‖x‖² of all the rows."""
-        return np.concatenate([part[3] for part in sorted(self.summaries, key=lambda p: p[0])])
+        return np.concatenate([self.summaries[first][2] for first in sorted(self.summaries)])
 
     @cached_property
     def classes(self) -> np.ndarray:
@@ -122,7 +102,7 @@ class FirstPass:
         kind = "numbers" if block.y.dtype.kind in "biuf" else "text"
         found = FirstPassResult(X.shape[1], sp.issparse(X), kind, sample, room, self.memory)
         labels, codes = sorted_labels(block.y)
-        found.summaries = [(block.first, labels, codes, self._measured(block, found))]
+        found.summaries[block.first] = labels, codes, self._measured(block, found)
         keys = row_keys(block.first, block.y.size, self.seed)
         for code, label in enumerate(labels.tolist()):
             index = np.flatnonzero(codes == code)
@@ -134,7 +114,7 @@ class FirstPass:
     def _measured(block: Block, found: FirstPassResult) -> np.ndarray:
         """‖x‖² of the rows; the longest of them and their sum are noted."""
         X = block.X
-        squares = np.concatenate([_squares(X[rows]) for rows in tiles(X)])
+        squares = squared_row_norms(X)
         if not np.isfinite(squares.sum()):
             try:
                 clean_matrix(X)  # names the first entry that is not finite
@@ -164,20 +144,9 @@ class FirstPass:
             raise InputError(f"y has more than {MOST_CLASSES} classes; are these labels numbers?")
         a.longest, a.stored = max(a.longest, b.longest), max(a.stored, b.stored)
         a.total, a.room = a.total + b.total, min(a.room, b.room)
-        a.summaries += b.summaries
+        a.summaries |= b.summaries
         a.sample.take(b.sample)
         return a
-
-
-def _squares(X: Any) -> np.ndarray:
-    """‖x‖² of the rows, or a little more: single precision will do where nothing overflows."""
-    if X.dtype == np.float32 and not sp.issparse(X):
-        with np.errstate(over="ignore", invalid="ignore"):
-            squares = np.einsum("ij,ij->i", X, X).astype(np.float64)
-        if squares.any() and np.isfinite(squares).all():
-            grown = 1.0 + gamma(X.shape[1] + 4, SINGLE_ROUNDOFF)
-            return squares * grown + X.shape[1] * 2.0**-125  # and squares that have vanished
-    return squared_row_norms(X)
 
 
 def row_keys(first: int, size: int, seed: int) -> np.ndarray:

@@ -35,8 +35,12 @@ class ParquetSource:
     """
 
     def __init__(self, path: Path, target: Any = None, block_size: int = BLOCK_BYTES) -> None:
-        parquet = _pyarrow_parquet()
-        path = Path(path)
+        try:
+            from pyarrow import parquet
+        except ImportError:
+            raise ImportError(
+                "Parquet needs pyarrow: install it with pip install 'momentron[parquet]'"
+            ) from None
         files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
         if not files:
             raise InputError(f"{path} has no .parquet files; give a folder with some")
@@ -73,17 +77,13 @@ class ParquetSource:
             column = position(default if target is None else target, self.names)
         self.label = self.names[column]
         self.features = [name for name in self.names if name != self.label]
+        self.columns = FeatureColumns(self.features, self.label)  # which a model keeps
         kinds = [schema.field(name).type for name in self.features]
         for name, kind in zip(self.features, kinds, strict=True):
             if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind == pa.bool_()):
                 raise InputError(f"{path} column {short(name)}: {kind} is not a number; encode it")
         is_single = all(kind == pa.float32() for kind in kinds)
         self.dtype = np.dtype(np.float32 if is_single else np.float64)
-
-    @property
-    def columns(self) -> FeatureColumns:
-        """The names of the columns, which a model keeps."""
-        return FeatureColumns(self.features, self.label)
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -108,7 +108,9 @@ class ParquetSource:
         if self._cursor is not None and self._cursor[0] == piece:
             batches = self._cursor[1]
         else:
-            file = _pyarrow_parquet().ParquetFile(path)
+            from pyarrow import parquet
+
+            file = parquet.ParquetFile(path)
             batches = file.iter_batches(self.rows, row_groups=[group], use_threads=False)
             for _ in range(part):
                 next(batches)
@@ -118,13 +120,3 @@ class ParquetSource:
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_cursor": None}
-
-
-def _pyarrow_parquet() -> Any:
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise ImportError(
-            "Parquet needs pyarrow: install it with pip install 'momentron[parquet]'"
-        ) from None
-    return pyarrow.parquet

@@ -10,46 +10,34 @@ from momentron.dual.labels import Labels, as_labels
 from momentron.rows.operator import nonzero_rows, row_blocks
 from momentron.streams.blocks import Block, Shortlist, tiles
 
+LOWEST = np.finfo(np.float64).min  # the largest score of no rows
+
 
 @dataclass
 class Findings:
-    """What rows show of a classifier, and their sums with weights.
+    """What rows show of a classifier, and their sums with weights."""
 
-    Attributes
-    ----------
-    lists : tuple of Shortlist
-        Rows that were asked for.
-    products : list of (int, ndarray)
-        Xw from some row on; with k classes the differences of k − 1 columns from the last.
-    sums : ndarray of shape (d,), or with a column for each of k − 1 classes, or group of rows
-        Rows summed with weights: those given, or exp(score − peak).
-    peaks, totals : float, or ndarray of shape (n_groups,)
-        The largest score of each group, and Σ exp(score − peak).
-    depth : int
-        The longest chain of roundings in an entry of `sums` and `totals`.
-    moments : list
-        Of a soft margin, sums over the rows below it, by class; see `SoftScan.moment`.
-    """
-
-    lists: tuple[Shortlist, ...]
-    products: list[tuple[int, np.ndarray]] = field(default_factory=list)
+    lists: tuple[Shortlist, ...]  # rows that were asked for
+    # Xw from some row on; with k classes the differences of k − 1 columns from the last
+    products: dict[int, np.ndarray] = field(default_factory=dict)
+    # rows summed with weights, those given or exp(score − peak), of shape (d,), or with a column
+    # for each of k − 1 classes, or group of rows
     sums: Any = 0.0
-    peaks: Any = -np.inf
-    totals: Any = 0.0
-    depth: int = 0
+    peaks: Any = LOWEST  # the largest score of each group,
+    totals: Any = 0.0  # and Σ exp(score − peak)
+    depth: int = 0  # the longest chain of roundings in an entry of `sums` and `totals`
+    # of a soft margin, sums over the rows below it, by class; see `SoftScan.moment`
     moments: list[Any] = field(default_factory=lambda: [0.0, 0.0])
 
     def all_products(self) -> np.ndarray:
         """Xw."""
-        return np.concatenate([part for _, part in sorted(self.products, key=lambda part: part[0])])
+        return np.concatenate([self.products[first] for first in sorted(self.products)])
 
     def add(self, other: "Findings") -> None:
         """Take what other rows show, but for the lists."""
-        self.products += other.products
+        self.products |= other.products
         peaks = np.maximum(self.peaks, other.peaks)
-        with np.errstate(invalid="ignore"):
-            mine = np.where(np.isneginf(self.peaks), 0.0, np.exp(self.peaks - peaks))
-            theirs = np.where(np.isneginf(other.peaks), 0.0, np.exp(other.peaks - peaks))
+        mine, theirs = np.exp(self.peaks - peaks), np.exp(other.peaks - peaks)
         self.sums = self.sums * mine + other.sums * theirs
         self.totals = self.totals * mine + other.totals * theirs
         self.peaks = peaks
@@ -107,7 +95,7 @@ class Scan:
             part.sums, part.peaks, part.depth = X.T @ a, 0.0, nonzero_rows(a).size
         if self.w is not None:
             products = np.asarray(X @ self.w)
-            part.products.append((first, products))
+            part.products[first] = products
             if self.is_softmax:
                 labels = as_labels(self.classes.size, self.fit_intercept, codes)
                 self._weigh(X, labels, labels.scores(with_last_column(products)), part)
@@ -118,7 +106,7 @@ class Scan:
         groups = [np.ones(labels.size, bool)]
         if self.fit_intercept:
             groups = [labels.codes == 0, labels.codes == 1]
-        part.peaks = np.array([scores[rows].max(initial=-np.inf) for rows in groups])
+        part.peaks = np.array([scores[rows].max(initial=LOWEST) for rows in groups])
         weights = np.exp(scores - part.peaks[labels.codes if self.fit_intercept else 0])
         part.totals = np.array([weights[rows].sum() for rows in groups])
         a = labels.mix(weights)

@@ -139,17 +139,17 @@ class SoftBlockProblem(BlockProblem):
 
     def of_costs(self, rows: Rows, costs: np.ndarray) -> Problem:
         """The problem in memory that rows with these costs pose."""
-        return self.of_data(TrainingData(rows.X, self.classes, rows.codes, weights=costs / self.C))
+        weights = costs / self.options.C
+        data = TrainingData(rows.X, self.classes, rows.codes, weights=weights)
+        return self.options.problem_of(data)
 
-    def far_below(self, look: Look, working: Rows) -> np.ndarray:
-        """The numbers of the rows below the margin that are not in the working set."""
+    def stand_ins(self, look: Look, working: Rows) -> tuple[np.ndarray, Rows]:
+        """(the numbers of the rows below the margin that are not in the working set, rows that
+        stand for them, whose numbers are their costs).
+        """
         is_far = look.slack > 0.0
         is_far[working.numbers] = False
-        return np.flatnonzero(is_far)
-
-    def stand_ins(self, look: Look, working: Rows) -> Rows:
-        """Rows that stand for those far below the margin; their numbers are their costs."""
-        far = self.far_below(look, working)
+        far = np.flatnonzero(is_far)
         task = SoftScan(self.classes, self.labels.fit_intercept, look.w, **self.scan_options)
         slack, parts = look.slack[working.numbers], []
         for code, sign in enumerate((-1.0, 1.0)):
@@ -168,7 +168,7 @@ class SoftBlockProblem(BlockProblem):
                 X = X + task.centre
             X = sp.csr_array(X) if sp.issparse(working.X) else X
             parts.append(Rows(X, np.full(costs.size, code), costs))
-        return Rows.joined(parts) if parts else working.chosen(np.empty(0))
+        return far, Rows.joined(parts) if parts else working.chosen(np.empty(0))
 
     def proposed(self, best: Look, q: np.ndarray, dual: float) -> Candidates:
         """The best classifier and weights so far, in units of R."""
@@ -180,9 +180,11 @@ class SoftBlockProblem(BlockProblem):
         scores = self.labels.scores(best.found.all_products()) - slack
         return Candidates([Primal(self.with_slack(best.w, slack), scores / self.radius)], q, upper)
 
-    def spread_look(self, look: Look, working: Rows, others: Rows, dual: np.ndarray) -> np.ndarray:
+    def spread_means(
+        self, dual: np.ndarray, working: Rows, far: np.ndarray, others: Rows
+    ) -> np.ndarray:
         """Weights of a working set and of means that stand for others as those of all the rows."""
-        alpha, far = np.zeros(self.size), self.far_below(look, working)
+        alpha = np.zeros(self.size)
         alpha[working.numbers] = dual[: working.size]
         count = self.scan_options["n_groups"]
         groups = self.labels.codes[far] * count + far % count
@@ -306,15 +308,12 @@ class SoftRounds(Rounds):
         sample = problem.sample
         shares = np.bincount(problem.labels.codes) / np.bincount(sample.codes)
         costs = problem.costs[sample.numbers] * shares[sample.codes]
-        dual = self._solve_rows(state, problem.of_costs(sample, costs))
-        if sample.size == problem.n_rows:
-            state.alpha = np.zeros(sample.size)
-            state.alpha[sample.numbers] = dual
+        self._solve_rows(state, problem.of_costs(sample, costs))
 
     def _solve(self, problem: SoftBlockProblem, state: SoftState, best: Look) -> None:
         """The working set around the best classifier."""
         working, has_box = problem.working, problem.penalty.has_box
-        others, own = problem.stand_ins(best, working), problem.costs[working.numbers]
+        (far, others), own = problem.stand_ins(best, working), problem.costs[working.numbers]
         alpha = state.alpha if has_box else problem.weights_at(best.slack)
         b = problem.labels.free_intercepts(best.b)
         start = Start(best.w, b, np.append(alpha[working.numbers], others.numbers))
@@ -323,7 +322,7 @@ class SoftRounds(Rounds):
         if others.size and not has_box:  # they have weights of no rows
             state.alpha = alpha
             return
-        state.alpha = problem.spread_look(best, working, others, dual)
+        state.alpha = problem.spread_means(dual, working, far, others)
         if has_box:
             dual = dual[: working.size]
             state.stays[:] = False

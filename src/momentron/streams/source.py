@@ -175,27 +175,18 @@ class NpyFile:
         self.path = str(path)
         require_file(path)
         try:
-            with Path(path).open("rb") as file:
-                version = np.lib.format.read_magic(file)
-                read = (
-                    np.lib.format.read_array_header_1_0
-                    if version == (1, 0)
-                    else np.lib.format.read_array_header_2_0
-                )
-                self.shape, is_fortran, self.dtype = read(file)
-                self.offset = file.tell()
+            mapped = np.lib.format.open_memmap(self.path, mode="r")
         except ValueError as error:
-            raise InputError(f"{path} is not a .npy file: {error}") from error
-        if is_fortran and len(self.shape) > 1:
+            raise InputError(
+                f"{path} is not a .npy file that can be read in blocks: {error}; is it complete, "
+                "and without pickled objects?"
+            ) from error
+        self.shape, self.dtype, self.offset = mapped.shape, mapped.dtype, mapped.offset
+        if not mapped.flags.c_contiguous:
             raise InputError(
                 f"{path} is in Fortran order, whose rows are scattered over the file; save it "
                 "with np.save(path, np.ascontiguousarray(X))"
             )
-        if self.dtype.hasobject:
-            raise InputError(f"{path} holds pickled objects; save numbers or short texts")
-        expected = self.offset + math.prod(self.shape) * self.dtype.itemsize
-        if Path(path).stat().st_size < expected:
-            raise InputError(f"{path} ends before its {self.shape[0]} rows do; is it complete?")
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         """The rows start:stop, read from the file."""

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
@@ -21,24 +21,16 @@ from momentron.streams.source import Source
 FAREWELL = 0.5  # seconds to wait for a read that hangs; then its thread is left alone
 
 
-class PassTask(Protocol):
-    """What a pass does: a finding from every block, merged in any order.
-
-    `task(block, so_far)` may use what earlier blocks gave to save work, never to change the sum.
-    `merge(a, b)` is associative and commutative up to rounding, and may reuse a.
-    """
-
-    def __call__(self, block: Block, so_far: Any = None) -> Any: ...
-
-    def merge(self, a: Any, b: Any) -> Any: ...
-
-
 @dataclass(frozen=True)
 class Pass:
-    """A task, and which rows have a weight, where others have none: to it these are not there."""
+    """What is done in a pass: a finding from every block, merged in any order.
 
-    task: PassTask
-    is_kept: np.ndarray | None
+    `task(block, so_far)` may use what earlier blocks gave to save work, never to change the sum.
+    `task.merge(a, b)` is associative and commutative up to rounding, and may reuse a.
+    """
+
+    task: Any
+    is_kept: np.ndarray | None  # which rows have a weight: to the task there are no others
 
     def add(self, found: Any, block: Block) -> Any:
         """What was found, None at first, with what the task finds in one more block."""
@@ -50,37 +42,24 @@ class Pass:
 
 
 class Stream(ABC):
-    """Blocks of rows that are read again in every pass, and must be the same each time.
-
-    Attributes
-    ----------
-    passes : int
-        How often all the blocks have been read.
-    nbytes : int
-        Bytes read in total.
-    seconds : float
-        Time spent in passes.
-    share : float
-        How much of the present pass is done, or was when it failed; 0 between passes.
-    weights : ndarray, optional
-        Those of the rows.
-    is_kept : ndarray of bool, optional
-        Which rows have a weight, where others have none.
-    """
+    """Blocks of rows that are read again in every pass, and must be the same each time."""
 
     def __init__(self, n_blocks: int, weights: np.ndarray | None = None) -> None:
-        self.n_blocks, self.weights = n_blocks, weights
+        self.n_blocks = n_blocks
+        self.weights = weights  # those of the rows, if they have some
         self.is_kept = None if weights is None or weights.all() else weights > 0.0
-        self.passes, self.nbytes, self.seconds, self.share = 0, 0, 0.0, 0.0
+        self.passes = 0  # how often all the blocks have been read,
+        self.nbytes, self.seconds = 0, 0.0  # and what that took in total
+        self.share = 0.0  # of the present pass that is done, or was when it failed
         self._checksums: dict[int, int] = {}
         self._clock = 0.0
 
-    def run_first(self, task: PassTask) -> Any:
+    def run_first(self, task: Any) -> Any:
         """A pass that all later ones must agree with: they must read the same blocks."""
         self._checksums = {}
         return self.run(task)
 
-    def run(self, task: PassTask) -> Any:
+    def run(self, task: Any) -> Any:
         """One pass."""
         self._clock, self.share = time.perf_counter(), 0.0
         try:
@@ -90,11 +69,6 @@ class Stream(ABC):
         self.passes += 1
         self.share = 0.0
         return found
-
-    @property
-    def kept_weights(self) -> np.ndarray | None:
-        """The weights that are not zero, if there are weights."""
-        return None if self.weights is None else self.weights[self.weights > 0.0]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """What a checkpoint keeps: what has been read."""
@@ -177,7 +151,12 @@ def read_ahead(source: Source, n_blocks: int) -> Generator[tuple[Block, int], No
         for number in range(n_blocks):
             block, checksum = work.result()
             if before is not None:
-                _require_untouched(*before, block)
+                shares = np.may_share_memory(before[0].arrays[0], block.arrays[0])
+                if shares and before[0].checksum() != before[1]:
+                    raise InputError(
+                        f"block {number} was written over block {number - 1}, which is still in "
+                        "use; a source must allocate new memory for every block"
+                    )
             before = None  # else it would stay alive while the next is read
             if number + 1 < n_blocks:
                 following = block.first + block.y.size
@@ -204,15 +183,6 @@ def _begin_reading(source: Source, number: int, first: int, width: int | None) -
         return block, block.checksum()
 
     return Work(read, "momentron-reader")
-
-
-def _require_untouched(before: Block, checksum: int, block: Block) -> None:
-    """Refuse a source that has written a block over the one before, which was still in use."""
-    if np.may_share_memory(before.arrays[0], block.arrays[0]) and before.checksum() != checksum:
-        raise InputError(
-            f"block {block.number} was written over block {before.number}, which is still in use; "
-            "a source must allocate new memory for every block"
-        )
 
 
 class DiskStream(Stream):
