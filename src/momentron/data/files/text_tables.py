@@ -260,11 +260,10 @@ def _parse(
     needs_text = bool(options.na) or has_commas or may_change(content)
     if needs_text:
         return _read_csv(content, delimiter, width, range(width))
-    columns = None
     if len(lines) <= max(FEW, width) and delimiter != " " and b'"' not in content:
-        with suppress(ValueError):  # of text
-            columns = _read_numbers(lines, delimiter, width, words)
-    columns = columns or _read_csv(content, delimiter, width, words)
+        with suppress(ValueError):
+            return _read_numbers(lines, delimiter, width, words)
+    columns = _read_csv(content, delimiter, width, words)
     if all(column.dtype == object or np.isfinite(column).all() for column in columns):
         return columns
     return _read_csv(content, delimiter, width, range(width))
@@ -273,9 +272,11 @@ def _parse(
 def _read_numbers(
     lines: list[str], delimiter: str, width: int, words: Collection[int]
 ) -> list[Column]:
-    """The columns of a few lines, of numbers but for those of `words`."""
+    """The columns of a few lines, finite numbers but for those of `words`; or a ValueError."""
     others = [place for place in range(width) if place not in words]
     values = np.loadtxt(lines, delimiter=delimiter, comments=None, usecols=others, ndmin=2)
+    if not np.isfinite(values).all():
+        raise ValueError
     columns = dict(zip(others, values.T, strict=True))
     for place in words:
         columns[place] = np.array([line.split(delimiter)[place] for line in lines], object)
