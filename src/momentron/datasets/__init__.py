@@ -3,9 +3,8 @@
 Importing this package loads nothing that `max_margin` does not need, and never touches the network.
 """
 
-from momentron.datasets.loaders import DATASETS, load
+from momentron.datasets.loaders import DATASETS, TABLES, load, table_path
 from momentron.datasets.synthetic import Synthetic, make_separable
-from momentron.datasets.tables import TABLES, table_path
 
 __all__ = [
     "DATASETS",
