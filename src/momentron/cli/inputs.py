@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import Field, dataclass, fields
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -168,7 +167,15 @@ def named_solver(method: str) -> Solver:
             f"--method {short(method)} is not known; choose one of {', '.join(SOLVERS)}, or name "
             f"your own solver as module:Class{meant(method, SOLVERS)}"
         )
-    module = _imported(method, module_name)
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        module = import_module(module_name)
+    except Exception as error:  # whatever a module does when it is read
+        reason = f"{type(error).__name__}: {one_line(error)}"
+        raise InputError(f"--method {short(method)} cannot be imported: {reason}") from error
+    finally:
+        sys.path.remove(folder)
     solver = getattr(module, name, None)
     if solver is None:
         offered = [key for key, value in vars(module).items() if _is_offered(value, module_name)]
@@ -192,18 +199,6 @@ def named_solver(method: str) -> Solver:
             "subclass of momentron.solvers.Solver, or an instance of one"
         )
     return solver
-
-
-def _imported(method: str, name: str) -> ModuleType:
-    folder = str(Path.cwd())
-    sys.path.insert(0, folder)
-    try:
-        return import_module(name)
-    except Exception as error:  # whatever a module does when it is read
-        reason = f"{type(error).__name__}: {one_line(error)}"
-        raise InputError(f"--method {short(method)} cannot be imported: {reason}") from error
-    finally:
-        sys.path.remove(folder)
 
 
 def _is_offered(value: Any, module_name: str) -> bool:

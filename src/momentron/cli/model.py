@@ -65,19 +65,15 @@ def load_model(path: Path) -> tuple[Classifier, FeatureColumns]:
             f"{path} cannot be read as a model; momentron fit --save writes models"
         ) from error
     try:
-        return _classifier(found), _columns(found)
+        columns = FeatureColumns(**json.loads(str(found.get("columns", "{}"))))
+        lists = [columns.names or (), columns.levels, *columns.levels.values()]
+        if not all(isinstance(text, str) for texts in lists for text in texts):
+            raise ValueError("the names of its columns are not text")
+        return _classifier(found), columns
     except (KeyError, ValueError, TypeError, IndexError) as error:
         raise InputError(
             f"{path} was not written by momentron fit --save: {reason(error)}"
         ) from error
-
-
-def _columns(found: dict[str, np.ndarray]) -> FeatureColumns:
-    columns = FeatureColumns(**json.loads(str(found.get("columns", "{}"))))
-    lists = [columns.names or (), columns.levels, *columns.levels.values()]
-    if not all(isinstance(text, str) for texts in lists for text in texts):
-        raise ValueError("the names of its columns are not text")
-    return columns
 
 
 def _classifier(found: dict[str, np.ndarray]) -> Classifier:

@@ -60,23 +60,21 @@ def read_arrays(stream: IO[bytes], title: bytes) -> tuple[dict[str, str], Arrays
     if size > memory:
         raise UnreadableFile(f"takes {size} bytes, but only {memory:.0f} fit into memory")
     body = stream.read()
-    if hashlib.sha256(body).hexdigest().encode() + b"\n" != digest:
-        raise UnreadableFile("is damaged")
     try:
+        is_whole = hashlib.sha256(body).hexdigest().encode() + b"\n" == digest
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             members = archive.infolist()
         is_plain = all(member.compress_type == zipfile.ZIP_STORED for member in members)
-        if not is_plain or sum(member.file_size for member in members) > size:
-            raise UnreadableFile("is damaged")
+        if not (is_whole and is_plain) or sum(member.file_size for member in members) > size:
+            raise ValueError
         with np.load(io.BytesIO(body), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         words = json.loads(arrays.pop(WORDS).tobytes())
         is_sound = len(arrays) == len(members) - 1 and all(map(_is_numbers, arrays.values()))
-        is_sound &= all(type(word) is str for word in words.values())
+        if not (is_sound and all(type(word) is str for word in words.values())):
+            raise ValueError
     except Exception as error:  # zipfile, numpy and json raise anything for files nobody wrote
         raise UnreadableFile("is damaged") from error
-    if not is_sound:
-        raise UnreadableFile("is damaged")
     return words, arrays
 
 

@@ -36,8 +36,7 @@ def cache_dir() -> Path:
 
 def reason(error: BaseException) -> str:
     """Why the system refused, without the path that the message around it names already."""
-    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return " ".join(str(text).split())
+    return one_line(getattr(error, "strerror", None) or error)
 
 
 def require_regular(found: os.stat_result, path: Pathname) -> None:

@@ -3,7 +3,7 @@
 Importing this package loads nothing that `max_margin` does not need, and never touches the network.
 """
 
-from momentron.datasets.loaders import DATASETS, load
+from momentron.datasets.loaders import DATASETS, TABLES, load, table_path
 from momentron.datasets.synthetic import (
     Synthetic,
     make_nonseparable,
@@ -11,7 +11,6 @@ from momentron.datasets.synthetic import (
     make_sparse_separable,
     make_touching,
 )
-from momentron.datasets.tables import TABLES, table_path
 
 __all__ = [
     "DATASETS",

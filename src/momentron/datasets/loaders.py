@@ -1,4 +1,4 @@
-"""Real data sets, from a folder, a cache, or the network."""
+"""Real data: sets from a folder, a cache, or the network, and small tables that are bundled."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import os
 import struct
 import tarfile
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -115,28 +115,25 @@ def read_text(paths: list[Path]) -> Bunch:
 
 @dataclass(frozen=True)
 class _Set:
-    """Where the files of a set lie under a data folder, how to read and how to get them.
+    """Which files of a data folder a set has, how to read and how to get them.
 
-    `files` may each carry .gz or .bz2. `read` takes their paths in that order. `remotes` are the
-    mirrors by the place in the cache of what they have. `obtain` says in words where a set without
-    a sure address comes from.
+    `files` are the mirrors of each; all may carry .gz or .bz2. `read` takes their paths in that
+    order. `obtain` says in words where a set without a sure address comes from.
     """
 
-    files: Sequence[str]
+    files: Mapping[str, Sequence[str]]
     read: Callable[[list[Path]], Bunch]
-    remotes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     obtain: str = ""
 
 
 def _svmlight(remote: str, n_features: int) -> _Set:
-    file = f"libsvm/{Path(remote).name}"
-    read = partial(read_svmlight, n_features=n_features)
-    return _Set([file.removesuffix(".bz2")], read, {file: [_LIBSVM + remote]})
+    file = f"libsvm/{Path(remote).name}".removesuffix(".bz2")
+    return _Set({file: [_LIBSVM + remote]}, partial(read_svmlight, n_features=n_features))
 
 
 def _genes(name: str) -> _Set:
     words = f"export '{name}' of the R package datamicroarray as an npz with keys X, y, classes"
-    return _Set([f"genes/{name}.npz"], read_genes, obtain=words)
+    return _Set({f"genes/{name}.npz": ()}, read_genes, words)
 
 
 _MNIST_FILES = [
@@ -144,14 +141,11 @@ _MNIST_FILES = [
 ]
 _SETS = {
     "mnist": _Set(
-        [f"mnist/{file}" for file in _MNIST_FILES],
+        {f"mnist/{file}": [f"{mirror}{file}.gz" for mirror in _MNIST] for file in _MNIST_FILES},
         read_mnist,
-        {f"mnist/{file}.gz": [f"{mirror}{file}.gz" for mirror in _MNIST] for file in _MNIST_FILES},
     ),
     "cifar10": _Set(
-        ["cifar10/data_batch_1.bin", "cifar10/test_batch.bin"],
-        read_cifar10,
-        {"cifar10": [_CIFAR10]},
+        {f"cifar10/{part}.bin": [_CIFAR10] for part in ("data_batch_1", "test_batch")}, read_cifar10
     ),
     "a9a": _svmlight("binary/a9a", 123),
     "w8a": _svmlight("binary/w8a", 300),
@@ -164,9 +158,9 @@ _SETS = {
     "khan": _genes("khan"),
     "su": _genes("su"),
     "farm-ads": _Set(
-        ["text/farm-ads.X.npz", "text/farm-ads.y.npy"],
+        {"text/farm-ads.X.npz": (), "text/farm-ads.y.npy": ()},
         read_text,
-        obtain="convert 'Farm Ads' of the UCI repository with scipy.sparse.save_npz and np.save",
+        "convert 'Farm Ads' of the UCI repository with scipy.sparse.save_npz and np.save",
     ),
 }
 _BUNDLED = {"digits": "load_digits", "breast-cancer": "load_breast_cancer", "iris": "load_iris"}
@@ -231,7 +225,13 @@ def load(
     dtype = check_dtype(dtype)
     if subset is not None:
         as_count("subset", subset)
-    raw = _read_bundled(name) if name in _BUNDLED else _read_files(name, data_dir, download)
+    if name in _BUNDLED:
+        import sklearn.datasets
+
+        raw = getattr(sklearn.datasets, _BUNDLED[name])()
+        raw = Bunch(X=raw.data, y=raw.target, names=dict(enumerate(map(str, raw.target_names))))
+    else:
+        raw = _read_files(name, data_dir, download)
     names, kept = raw.get("names", {}), np.unique(raw.y).astype(np.int64).tolist()
     if classes is not None:
         with naming(name):
@@ -248,13 +248,6 @@ def load(
     return found
 
 
-def _read_bundled(name: str) -> Bunch:
-    import sklearn.datasets
-
-    data = getattr(sklearn.datasets, _BUNDLED[name])()
-    return Bunch(X=data.data, y=data.target, names=dict(enumerate(map(str, data.target_names))))
-
-
 def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bool) -> Bunch:
     source, cache = _SETS[name], cache_dir()
     folders = [folder for folder in (data_dir, os.environ.get(ENVIRONMENT)) if folder]
@@ -266,10 +259,11 @@ def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bo
         return next((paths for paths in listed if len(paths) == len(source.files)), None)
 
     paths = found()
-    if paths is None and download and source.remotes:
+    if paths is None and download and not source.obtain:
         try:
-            for place, urls in source.remotes.items():
-                fetch(urls, cache / place)
+            for file, urls in source.files.items():
+                if not _find([file], cache):
+                    fetch(urls, cache / file)
         except FAILURES as error:
             raise InputError(
                 f"data set {short(name)} could not be downloaded to {cache}: {one_line(error)}; "
@@ -292,7 +286,7 @@ def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bo
         ) from error
 
 
-def _find(files: Sequence[str], folder: Path) -> list[Path]:
+def _find(files: Iterable[str], folder: Path) -> list[Path]:
     """Those of some files that a folder has, plain or packed."""
     packed = ([folder / f"{file}{suffix}" for suffix in ("", ".gz", ".bz2")] for file in files)
     found = (next(filter(Path.is_file, paths), None) for paths in packed)
@@ -300,12 +294,10 @@ def _find(files: Sequence[str], folder: Path) -> list[Path]:
 
 
 def fetch(urls: Sequence[str], path: Path) -> None:
-    """Download a file from the first mirror that has it, or an archive into a folder.
+    """Download a file from the first mirror that has it, packed or not, or in an archive.
 
     Raises one of FAILURES, the last mirror's; nothing is left behind under the final name.
     """
-    if path.is_file():
-        return
     for url in urls:
         try:
             with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
@@ -318,15 +310,52 @@ def fetch(urls: Sequence[str], path: Path) -> None:
         except FAILURES:
             if url == urls[-1]:
                 raise
-    files = {path: content}
+    packing = Path(url).suffix
+    files = {path.name + packing * (packing in (".gz", ".bz2")): content}
     if url.endswith(".tar.gz"):
         with tarfile.open(fileobj=io.BytesIO(content)) as tar:
             # by base name, so that a member's own path cannot lead elsewhere
             files = {
-                path / Path(member.name).name: stream.read()
+                Path(member.name).name: stream.read()
                 for member in tar.getmembers()
                 if member.isfile() and (stream := tar.extractfile(member)) is not None
             }
-    for place in sorted(files, reverse=True):  # data_batch_1 marks the set as complete
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(place, files[place])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for name in sorted(files, reverse=True):  # data_batch_1 marks the set as complete
+        write_atomically(path.with_name(name), files[name])
+
+
+# --- published tables, from which statisticians know separation -----------------------------------
+
+TABLES = {  # name: what it is, and where it was published
+    "alligators": "food of 219 alligators in four lakes, counts; Agresti (2002), Categorical Data "
+    "Analysis, Table 7.1",
+    "challenger": "O-ring distress on 23 shuttle flights; Dalal, Fowlkes, Hoadley (1989), JASA 84",
+    "endometrial": "histology of 79 endometrial cancers; Heinze, Schemper (2002), Statistics in "
+    "Medicine 21",
+    "hepatitis": "post-transfusion hepatitis in three Canadian cities, counts; Bull, Mak, "
+    "Greenwood (2002), Computational Statistics & Data Analysis 39",
+    "kyphosis": "81 children after spinal surgery; Chambers, Hastie (1992), Statistical Models "
+    "in S",
+    "lizards": "perches of two Jamaican lizards, counts; Schoener (1970), Ecology 51; McCullagh, "
+    "Nelder (1989), Generalized Linear Models",
+    "nodal": "nodal involvement in 53 prostate cancers; Brown (1980), in Biostatistics Casebook",
+    "spector": "a teaching method for 32 students; Spector, Mazzeo (1980), Journal of Economic "
+    "Education 11",
+    "titanic": "2,201 people aboard by class, sex and age, counts; Dawson (1995), Journal of "
+    "Statistics Education 3",
+    "trial": "a fungal infection treated in five centers, counts; Agresti (2002), Categorical Data "
+    "Analysis",
+    "vasoconstriction": "39 reflexes in the skin of the digits; Finney (1947), Biometrika 34",
+}
+
+
+def table_path(name: str) -> Path:
+    """The CSV file of a bundled table.
+
+    >>> table_path("endometrial").name
+    'endometrial.csv'
+    """
+    if name not in TABLES:
+        raise InputError(f"there is no table {short(name)}; choose from: {', '.join(TABLES)}")
+    return Path(__file__).parent / "published" / f"{name}.csv"

@@ -220,9 +220,8 @@ def _canonical(X: Any) -> Any:
                 f"hold their sum exactly (it is about {data[wrong]}); sum them yourself in a type "
                 "that can, before you pass X"
             )
-    pointers = np.searchsorted(row, np.arange(X.shape[0] + 1)).astype(col.dtype)
     kind = sp.csr_array if isinstance(X, sp.sparray) else sp.csr_matrix
-    return kind((data, col, pointers), shape=X.shape)
+    return kind((data, (row, col)), shape=X.shape)
 
 
 def _sums(data: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, int | None]:

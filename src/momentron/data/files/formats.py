@@ -122,8 +122,7 @@ def _typed(name: str, place: int, values: Any, is_label: bool) -> NDArray[Any]:
     kind = values.type
     missing = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     if is_label or pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        found = np.empty(len(missing), object)
-        found[:] = values.to_pylist()
+        found = np.array(values.to_pylist(), object)
         found[missing] = None
         return found
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind == pa.bool_()):

@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from itertools import islice
 
@@ -257,29 +258,25 @@ def _parse(
     content = "\n".join(lines).encode()
     has_commas = delimiter != "," and (options.decimal == "," or b"," in content)
     needs_text = bool(options.na) or has_commas or may_change(content)
-    is_plain = not needs_text and delimiter != " " and b'"' not in content
-    if is_plain and len(lines) <= max(FEW, width):
-        columns = _read_numbers(lines, delimiter, width, words)
-        if columns is not None:
-            return columns
-    if not needs_text:
-        columns = _read_csv(content, delimiter, width, words)
-        if all(column.dtype == object or np.isfinite(column).all() for column in columns):
-            return columns
+    if needs_text:
+        return _read_csv(content, delimiter, width, range(width))
+    if len(lines) <= max(FEW, width) and delimiter != " " and b'"' not in content:
+        with suppress(ValueError):
+            return _read_numbers(lines, delimiter, width, words)
+    columns = _read_csv(content, delimiter, width, words)
+    if all(column.dtype == object or np.isfinite(column).all() for column in columns):
+        return columns
     return _read_csv(content, delimiter, width, range(width))
 
 
 def _read_numbers(
     lines: list[str], delimiter: str, width: int, words: Collection[int]
-) -> list[Column] | None:
-    """The columns of a few lines; None where a cell outside `words` is not a finite number."""
+) -> list[Column]:
+    """The columns of a few lines, finite numbers but for those of `words`; or a ValueError."""
     others = [place for place in range(width) if place not in words]
-    try:
-        values = np.loadtxt(lines, delimiter=delimiter, comments=None, usecols=others, ndmin=2)
-    except ValueError:
-        return None
+    values = np.loadtxt(lines, delimiter=delimiter, comments=None, usecols=others, ndmin=2)
     if not np.isfinite(values).all():
-        return None
+        raise ValueError
     columns = dict(zip(others, values.T, strict=True))
     for place in words:
         columns[place] = np.array([line.split(delimiter)[place] for line in lines], object)
