@@ -63,7 +63,7 @@ class FitRows(NamedTuple):
         Kernel values take half of the time at most: without them fits compute those they need.
         """
         kernel, matrix = self.operator.as_kernel(), self.operator.as_matrix()
-        memory = options.budget.max_memory or 0
+        memory = options.budget.memory or 0
         if matrix is not None and GRAM_BYTES * matrix.shape[0] ** 2 <= memory:
             matrix.keep_gram()
         if kernel is None or kernel.kernel.matrix is not None:
@@ -151,10 +151,12 @@ def fit_rows(
     file = None
     if options.checkpoint is not None:
         file = Checkpoint(options.checkpoint, options.identity(rows.data, rows.kernel))
-    start = None if initial is None else make_start(problem, initial, options.solver, rows)
+    if initial is not None:
+        start = make_start(problem, initial, options.solver, rows)
+        options = replace(options, budget=replace(options.budget, start=start))
     with TableReporter() if options.verbose else nullcontext() as table:
         told = {"callback": callback, "reporter": table}
-        result = solved(problem, options, limit, start=start, checkpoint=file, **told)
+        result = solved(problem, options, limit, checkpoint=file, **told)
     return rows.numbered(result)
 
 
@@ -167,7 +169,6 @@ def solved(problem: Problem, options: FitOptions, limit: TimeLimit, **more: Any)
         problem,
         options.solver,
         options.budget,
-        random_state=options.random_state,
         record_every=options.record_every,
         limit=limit,
         **more,

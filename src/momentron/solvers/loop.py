@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from momentron.data.models import as_coef
 from momentron.errors import SolverError
 from momentron.solvers.checkpoint import Checkpoint
 from momentron.solvers.problem import Problem
-from momentron.solvers.solver import Candidates, Primal, RunOptions, Solver, Start
+from momentron.solvers.solver import Candidates, Primal, RunOptions, Solver
 from momentron.status import Status
 from momentron.views.trace import Row, Trace
 
@@ -31,19 +31,7 @@ LARGEST_ROUNDING = 1e-4  # or tol, of the longest row: above it nothing is calle
 CLOSING = 0.05  # seconds before the deadline in which every step is saved
 
 
-@dataclass(frozen=True)
-class Budget:
-    """What a solve may spend besides time. `tol` bounds the certified relative gap.
-
-    `max_memory` is in bytes, besides X and the memory for kernel values; None: the default.
-    """
-
-    tol: float = 1e-6
-    max_iter: int = 10_000
-    max_memory: int | None = None
-
-
-def solve(problem: Problem, solver: Solver, budget: Budget, **options: Any) -> "Run":
+def solve(problem: Problem, solver: Solver, budget: RunOptions, **options: Any) -> "Run":
     """Run a method until its certified gap is within the tolerance, or a budget ends.
 
     The options are those of `Run`. Ctrl-C ends the run with what it has.
@@ -67,10 +55,6 @@ class Run:
     Parameters
     ----------
     problem, solver, budget
-    start : Start, optional
-        Where methods that begin warm begin.
-    random_state : int, Generator or None
-        The seed of methods that draw.
     callback : callable, optional
         Sees the iterates that the trace keeps, and stops the run by returning a true value.
     reporter : callable, optional
@@ -98,9 +82,7 @@ class Run:
 
     problem: Problem
     solver: Solver
-    budget: Budget
-    start: Start | None = None
-    random_state: Any = None
+    budget: RunOptions
     callback: Callback | None = None
     reporter: Reporter | None = None
     checkpoint: Checkpoint | None = None
@@ -150,8 +132,8 @@ class Run:
         solver, trace, checkpoint, budget = self.solver, self.trace, self.checkpoint, self.budget
         if solver.wants_tight_radius:
             self.seen = self.problem.for_solver(tight=True)
-        options = RunOptions(budget.tol, deadline, self.start, self.random_state, budget.max_memory)
-        seen, state = self.seen, solver.init(self.seen, options)
+        seen = self.seen
+        state = solver.init(seen, replace(budget, deadline=deadline))
         self.state, status = state, None
         if checkpoint is not None and checkpoint.resume(self):
             status = self._verdict(None) or self._exhausted()

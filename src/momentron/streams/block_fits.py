@@ -206,7 +206,8 @@ def stream_margin(
 def open_problem(stream: Stream, options: FitOptions, memory: int) -> BlockProblem:
     """The problem that the first pass finds, for a method that may run on blocks."""
     is_soft = math.isfinite(options.C)
-    seed = options.random_state if isinstance(options.random_state, int) else 0
+    seed = options.budget.random_state
+    seed = seed if isinstance(seed, int) else 0
     n_sample = memory if options.solver.uses_working_sets else SMALL_SAMPLE
     task = FirstPass(SOFT_SAMPLE if is_soft else n_sample, seed, memory)
     found: FirstPassResult = stream.run_first(task)
