@@ -252,7 +252,8 @@ def fallback_choice(
 ) -> Choice:
     """The fallback at unit length, or the method's own classifier if that errs much less.
 
-    It takes no longer than the proof took, or `SECONDS` if that is more.
+    The problem may be that of some of the rows; nothing is known of the margin then. It takes no
+    longer than the proof took, or `SECONDS` if that is more.
     """
     if own is not None:
         given = own
@@ -261,8 +262,9 @@ def fallback_choice(
         seconds = max(outcome.seconds, SECONDS)
         found = fallback(problem, seconds=seconds, own=own, handicap=handicap)
     w, b = problem.to_unit_length(*found)
-    margin = 0.0
-    if w.any():
+    has_all = problem.n_rows == outcome.problem.n_rows
+    margin = 0.0 if has_all else -math.inf
+    if w.any() and has_all:
         margin = in_time(outcome, lambda: classifier_bounds(problem, w, b)[0], -math.inf)
     return Choice(*problem.in_units_of_x(w, b), margin, found.predictor)
 

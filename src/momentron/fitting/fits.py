@@ -218,13 +218,10 @@ def choose_classifier(problem: Problem, outcome: Run) -> Choice:
         return _soft(problem, outcome)
     if margin > 0.0:
         return _at_unit_length(problem, outcome.w, margin)
-    sample, own = problem.sampled(), None  # a fit to rows that are not here would cost passes
+    sample = problem.sampled()  # a fit to rows that are not here would cost passes
     if sample is not None:
-        if sample is problem:
-            own = Classifier(outcome.last_w, None)
-        choice = fallback_choice(sample, outcome, own)
-        has_all = sample.n_rows == problem.n_rows
-        return choice if has_all else choice._replace(margin=-math.inf)  # of the other rows
+        own = Classifier(outcome.last_w, None) if sample is problem else None
+        return fallback_choice(sample, outcome, own)
     w = outcome.last_w
     margin = in_time(outcome, lambda: problem.certified_margin(w, sharp=True), -math.inf)
     return _at_unit_length(problem, w, margin)
@@ -254,10 +251,9 @@ def _soft(problem: Any, outcome: Run) -> Choice:
     is_near = outcome.certificate.gap <= OPEN and (status is Status.STALLED or bool(own.w.any()))
     if not (is_near or status is Status.OPTIMAL):
         # no handicap: C says how regular it is to be
-        sample = problem.sampled()
-        choice = fallback_choice(sample, outcome, own, handicap=1.0)
+        choice = fallback_choice(problem.sampled(), outcome, own, handicap=1.0)
         if choice.predictor is not Predictor.BEST_SO_FAR:
-            return choice if sample is problem else choice._replace(margin=-math.inf)
+            return choice
     w, b = own
     coef, intercept = problem.in_units_of_x(w, b)
     if not is_hinge:
