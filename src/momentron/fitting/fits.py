@@ -245,8 +245,13 @@ def _soft(problem: Any, outcome: Run) -> Choice:
     is_hinge = problem.penalty.has_box
     if is_hinge:
         own, products = Classifier(*problem.solution(outcome.w)), None
-    else:
-        own, products = _without_slack(problem, outcome.w)
+    else:  # w without slack and its best intercepts, with slack at unit length
+        w = problem.normalised(np.asarray(outcome.w, np.float64))
+        norm = problem.norm(w)
+        head, tail = problem.parts(w / norm if norm > 0.0 else w)
+        products = problem.operator.scores_in_double(head)
+        scores = problem.labels.scores(products) - problem.penalty.root * tail
+        own = Classifier(head, problem.best_intercept(scores))
     # 0 may be what a cut solve began with
     is_near = outcome.certificate.gap <= OPEN and (status is Status.STALLED or bool(own.w.any()))
     if not (is_near or status is Status.OPTIMAL):
@@ -262,16 +267,6 @@ def _soft(problem: Any, outcome: Run) -> Choice:
     margin = classifier_bounds(problem, *problem.to_unit_length(w, b))[0] if w.any() else -math.inf
     with np.errstate(over="ignore", under="ignore"):
         return Choice(np.ldexp(coef, -problem.exponent), b, margin)
-
-
-def _without_slack(problem: Problem, w: np.ndarray) -> tuple[Classifier, np.ndarray]:
-    """(w without slack and its best intercepts, the products Xw), with slack at unit length."""
-    w = problem.normalised(np.asarray(w, np.float64))
-    norm = problem.norm(w)
-    head, tail = problem.parts(w / norm if norm > 0.0 else w)
-    products = problem.operator.scores_in_double(head)
-    scores = problem.labels.scores(products) - problem.penalty.root * tail
-    return Classifier(head, problem.best_intercept(scores)), products
 
 
 # --- where a fit starts --------------------------------------------------------------------------
