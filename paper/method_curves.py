@@ -11,7 +11,7 @@ import numpy as np
 from momentron.arithmetic.clock import TimeLimit
 from momentron.certificate import Certificate
 from momentron.solvers import as_solver
-from momentron.solvers.loop import Budget, solve
+from momentron.solvers.loop import solve
 from momentron.solvers.problem import Problem
 from momentron.solvers.solver import DEFAULTS, Candidates, RunOptions, Solver
 from momentron.views.display.style import BLUE, GREEN, PURPLE, VERMILLION, saved_figure
@@ -47,10 +47,10 @@ def record(
             rows.append(asdict(row) | further)
         report(row.iteration / iterations)
 
-    limit, budget = TimeLimit(), Budget(0.0, iterations)
+    budget = RunOptions(0.0, iterations, random_state=random_state)
     problem = pose()
     problem.certify = claim_nothing  # type: ignore[method-assign]
-    outcome = solve(problem, watched, budget, random_state=random_state, callback=keep, limit=limit)
+    outcome = solve(problem, watched, budget, callback=keep, limit=TimeLimit())
     require_end(outcome.status)
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     if not columns["evaluations"].any():  # there is no kernel

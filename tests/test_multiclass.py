@@ -35,8 +35,9 @@ from momentron.dual.losses import Exponential
 from momentron.errors import InputError
 from momentron.rows import as_operator
 from momentron.solvers import SOLVERS, Momentum, as_solver
-from momentron.solvers.loop import Budget, solve
+from momentron.solvers.loop import solve
 from momentron.solvers.problem import Problem
+from momentron.solvers.solver import RunOptions
 from tests.oracles.pairs import ExactPairs
 
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercepts"])
@@ -138,7 +139,7 @@ def test_two_classes_have_root_two_times_the_binary_margin(fit_intercept):
     for seed in range(5):
         X, y = blobs(seed, n=30, d=5, k=2)
         problem = pairs_problem(as_operator(X), y, 2, fit_intercept)
-        joint = solve(problem, as_solver("auto"), Budget(tol=1e-9)).certificate
+        joint = solve(problem, as_solver("auto"), RunOptions(tol=1e-9)).certificate
         binary = max_margin(X, y, fit_intercept=fit_intercept, tol=1e-9)
         assert joint.gap <= 1e-9
         assert joint.lower == pytest.approx(np.sqrt(2.0) * binary.lower, rel=1e-8)

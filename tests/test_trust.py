@@ -363,10 +363,10 @@ def test_rounding_that_blurs_everything_shows_nothing():
 
     problem = Problem.from_data(np.array([[1.0], [-2.0]]), [1, 0], fit_intercept=False)
     problem.operator.__class__ = Blurred
-    from momentron.solvers.loop import Budget
     from momentron.solvers.loop import solve as run
+    from momentron.solvers.solver import RunOptions
 
-    outcome = run(problem, Momentum(), Budget(tol=1e-6, max_iter=1))
+    outcome = run(problem, Momentum(), RunOptions(tol=1e-6, max_iter=1))
     assert outcome.status is not Status.NOT_SEPARABLE
 
 

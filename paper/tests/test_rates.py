@@ -12,8 +12,9 @@ from scipy import stats
 
 from momentron.datasets import load
 from momentron.solvers import Adaptive
-from momentron.solvers.loop import Budget, solve
+from momentron.solvers.loop import solve
 from momentron.solvers.problem import Problem
+from momentron.solvers.solver import RunOptions
 from paper import FIGURES, Rates, runner
 from paper.data import Placed, Rows, Sample
 from paper.judge import (
@@ -175,7 +176,7 @@ def test_sources_know_their_best_margin(source):
     drawn = source.draw(3)
     best = Problem.from_data(drawn.X, drawn.y, fit_intercept=False)
     assert drawn.y.size == source.n
-    outcome = solve(best, Adaptive(), Budget(1e-3, 20_000), random_state=0)
+    outcome = solve(best, Adaptive(), RunOptions(1e-3, 20_000, random_state=0))
     assert outcome.certificate.lower <= drawn.best * (1 + 1e-9)
     assert outcome.certificate.upper >= drawn.best * (1 - 1e-9)
     assert drawn.width <= 1e-9 * drawn.best
@@ -190,7 +191,7 @@ def test_the_theorem_s_runs_are_the_solver_s_own():
     assert columns["iteration"].tolist() == [30, 120]
     drawn = source.draw(1)
     own = Adaptive("theory", n_steps=120)
-    outcome = solve(drawn.problem(), own, Budget(0.0, 120), random_state=1)
+    outcome = solve(drawn.problem(), own, RunOptions(0.0, 120, random_state=1))
     margin = outcome.trace.to_dict()["margin"][-1]
     assert columns["seed_1"][-1] == pytest.approx(1.0 - margin / 0.3, rel=1e-12)
 

@@ -21,7 +21,7 @@ from momentron.dual.losses import Exponential, Loss
 from momentron.errors import InputError, short
 from momentron.fitting.fits import FitRows, Fits, fit_rows
 from momentron.fitting.options import FitOptions
-from momentron.fitting.several import fits_along
+from momentron.fitting.several import Series
 from momentron.result import MarginResult
 from momentron.rows.kernels import Kernel
 from momentron.rows.validation import TrainingData
@@ -326,9 +326,8 @@ def fit_path(
         rows = FitRows.of(plan.data, options)
         is_split = is_split and rows.data.classes.size > 2
         if is_split or len(Cs) > 1:
-            return fits_along(
-                rows, options, Cs, plan.limit, callback, is_split=is_split, initial=initial
-            )
+            series = Series(rows, plan.limit, callback, is_split=is_split)
+            return series.along(options, Cs, initial)
         start = None if initial is None else initial[0]
         options = options if Cs[0] == options.C else replace(options, C=Cs[0])
         result = fit_rows(rows, options, plan.limit, callback, start)

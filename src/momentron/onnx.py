@@ -9,23 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from momentron import estimators
 from momentron.errors import InputError, short
-from momentron.estimators import (
-    KernelMaxMarginClassifier,
-    KernelMaxMarginClassifierCV,
-    MaxMarginClassifier,
-    MaxMarginClassifierCV,
-)
 from momentron.rows.kernels import GaussianKernel, PolynomialKernel
 
 __all__ = ["register_converters", "to_onnx"]
-
-CLASSIFIERS = (
-    MaxMarginClassifier,
-    MaxMarginClassifierCV,
-    KernelMaxMarginClassifier,
-    KernelMaxMarginClassifierCV,
-)
 
 
 def to_onnx(model: Any, X: Any, **options: Any) -> Any:
@@ -67,9 +55,9 @@ def register_converters() -> None:
         from skl2onnx import update_registered_converter
     except ImportError:
         raise ImportError('ONNX graphs need skl2onnx: pip install "momentron[onnx]"') from None
-    for kind in CLASSIFIERS:
-        name = f"Momentron{kind.__name__}"
-        update_registered_converter(kind, name, _set_outputs, _convert, parser=_parse)
+    for name in estimators.__all__:
+        kind = getattr(estimators, name)
+        update_registered_converter(kind, f"Momentron{name}", _set_outputs, _convert, parser=_parse)
 
 
 def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:

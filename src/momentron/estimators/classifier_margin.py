@@ -58,16 +58,14 @@ class ClassifierMargin:
         text = f"ClassifierMargin: in [{self.lower:.9g}, {self.upper:.9g}]"
         if self.optimum is None:
             return text
-        if math.isnan(self.share):
+        share = self.share
+        if math.isnan(share):
             return f"{text}; no classifier that separates the rows is known"
-        return f"{text}, at least {_percent(self.share)} % of the best margin"
-
-
-def _percent(share: float) -> str:
-    """A share in per cent, rounded down: to a whole number where it is negative."""
-    if share < 0.0:
-        return f"−{math.ceil(-100.0 * share)}"
-    return f"{math.floor(1e6 * share) / 1e4:.4f}"
+        # rounded down: to a whole number where it is negative
+        percent = f"{math.floor(1e6 * share) / 1e4:.4f}"
+        if share < 0.0:
+            percent = f"−{math.ceil(-100.0 * share)}"
+        return f"{text}, at least {percent} % of the best margin"
 
 
 @standard_arithmetic()

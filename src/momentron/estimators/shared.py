@@ -232,7 +232,10 @@ def warn_of(found: Fits, *, rescale: str | None) -> None:
         return
     is_split = len(found.results) > 1
     result = next((r for r in short if r.status is Status.NOT_SEPARABLE), short[0])
-    predicts = _what_predicts(short, is_split)
+    kinds = [kind for kind in Predictor if any(r.predictor is kind for r in short)]
+    predicts = "for each of these classes predict uses " + " or ".join(kinds)
+    if len(kinds) == 1 and not is_split:
+        predicts = f"predict uses {kinds[0]}{' instead' * (kinds[0] is Predictor.LOGISTIC)}"
     more, status = RAISE.get(result.status), result.status
     is_crowded = found.are_crowded
     if is_crowded:
@@ -242,7 +245,12 @@ def warn_of(found: Fits, *, rescale: str | None) -> None:
         category = NotSeparableWarning
         problem, remedy = "no separating classifier was found", REMEDY
         if status is Status.NOT_SEPARABLE:
-            what = _overlapping(found) if is_split else "these data"
+            what = "these data"
+            if is_split:
+                pairs = zip(found.classes.tolist(), found.results, strict=True)
+                names = [str(label) for label, r in pairs if r.status is Status.NOT_SEPARABLE]
+                listed = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
+                what = f"{'class' if len(names) == 1 else 'the classes'} {listed} from the rest"
             problem = f"no classifier separates {what}"
         elif more is not None:
             remedy = f"{more}; if the classes overlap, {REMEDY}"
@@ -255,20 +263,3 @@ def warn_of(found: Fits, *, rescale: str | None) -> None:
             more = "raise tol" if rescale is None else f"{rescale}, or raise tol"
             remedy = f"rounding errors allow no smaller gap here; {more}"
     warnings.warn(f"{problem}; {predicts}: {remedy}", category, stacklevel=3)
-
-
-def _what_predicts(results: list[MarginResult], is_split: bool) -> str:
-    """Which classifiers `predict` uses where answers are short of optimal."""
-    kinds = [kind for kind in Predictor if any(r.predictor is kind for r in results)]
-    if len(kinds) == 1 and not is_split:
-        instead = " instead" if kinds[0] is Predictor.LOGISTIC else ""
-        return f"predict uses {kinds[0]}{instead}"
-    return "for each of these classes predict uses " + " or ".join(kinds)
-
-
-def _overlapping(found: Fits) -> str:
-    """The classes that nothing separates from the rest."""
-    pairs = zip(found.classes.tolist(), found.results, strict=True)
-    names = [str(label) for label, result in pairs if result.status is Status.NOT_SEPARABLE]
-    listed = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
-    return f"{'class' if len(names) == 1 else 'the classes'} {listed} from the rest"

@@ -104,8 +104,24 @@ def fallback(
         one sample. `problem` is that of any class, since rows and weights are the same for all.
     """
     fitting = _Fitting(problem, codes)
-    fitting.run_for(seconds)
-    return fitting.found if own is None else fitting.better_of(own, handicap)
+    first, enough = fitting.sizes(FIRST), fitting.sizes(FULL)
+    try:
+        with until(math.inf, is_later=True):
+            fitting.fit(*first)
+        with until(time.perf_counter() + seconds):
+            if enough != first:
+                fitting.fit(*enough)
+            require_time()
+    except (OutOfTime, KeyboardInterrupt, np.linalg.LinAlgError):
+        handicap = 1.0  # what there is by then
+    if own is None:
+        return fitting.found
+    index = np.arange(problem.n_rows)
+    others = np.setdiff1d(index, fitting.index, assume_unique=True)
+    if others.size:
+        index = others[:: -(-others.size // COMPARED)]
+    least = handicap * fitting.errors(index, fitting.found)
+    return own if fitting.errors(index, own) < least else fitting.found
 
 
 def sample(codes: np.ndarray, size: int) -> np.ndarray:
@@ -156,23 +172,8 @@ class _Fitting:
         w = self.operator.zeros(*(() if self.is_single else (n_classes,)))
         self.found = Classifier(w, float(b[1] - b[0]) if self.is_single else b, Predictor.CONSTANT)
         self.index = np.arange(0)  # the rows to which it was fitted
-        self.is_complete = False
 
-    def run_for(self, seconds: float) -> None:
-        """Fit for at most this long, or until the deadline in force, or Ctrl-C."""
-        first, enough = self._sizes(FIRST), self._sizes(FULL)
-        try:
-            with until(math.inf, is_later=True):
-                self._fit(*first)
-            with until(time.perf_counter() + seconds):
-                if enough != first:
-                    self._fit(*enough)
-                require_time()
-            self.is_complete = True
-        except (OutOfTime, KeyboardInterrupt, np.linalg.LinAlgError):
-            pass  # what there is by then
-
-    def _sizes(self, most: SampleSize) -> tuple[int, int]:
+    def sizes(self, most: SampleSize) -> tuple[int, int]:
         """(rows of a sample, landmarks of a kernel in it)."""
         n, d = self.operator.shape
         matrix, n_landmarks, width = self.operator.as_matrix(), 0, float(d)
@@ -184,7 +185,7 @@ class _Fitting:
         enough = (ROWS + ROWS_PER_COLUMN * d) * (1 + self.n_classes) // 3
         return min(n, enough, max(int(most.entries / width), 10)), n_landmarks
 
-    def _fit(self, size: int, n_landmarks: int) -> None:
+    def fit(self, size: int, n_landmarks: int) -> None:
         """Keep the classifier that is fitted to a sample."""
         kernel, has_intercept = self.operator.as_kernel(), self.fit_intercept
         index, landmarks = sample(self.codes, size), sample(self.codes, n_landmarks)
@@ -228,16 +229,7 @@ class _Fitting:
             X = np.array(X)  # computed rows may be a view of the user's own
         return X, np.empty(0)
 
-    def better_of(self, own: Classifier, handicap: float) -> Classifier:
-        """Ours, or the other if it errs less on rows to which ours was not fitted, if any."""
-        index = np.arange(self.codes.size)
-        others = np.setdiff1d(index, self.index, assume_unique=True)
-        if others.size:
-            index = others[:: -(-others.size // COMPARED)]
-        least = self._errors(index, self.found) * (handicap if self.is_complete else 1.0)
-        return own if self._errors(index, own) < least else self.found
-
-    def _errors(self, index: np.ndarray, of: Classifier) -> float:
+    def errors(self, index: np.ndarray, of: Classifier) -> float:
         """The weight of the named rows that a classifier puts into a wrong class."""
         outputs = self.operator.products_at(index, of.w) + of.b
         predicted = outputs > 0.0 if self.is_single else outputs.argmax(axis=1)
@@ -252,7 +244,8 @@ def fallback_choice(
 ) -> Choice:
     """The fallback at unit length, or the method's own classifier if that errs much less.
 
-    It takes no longer than the proof took, or `SECONDS` if that is more.
+    The problem may be that of some of the rows; nothing is known of the margin then. It takes no
+    longer than the proof took, or `SECONDS` if that is more.
     """
     if own is not None:
         given = own
@@ -261,8 +254,9 @@ def fallback_choice(
         seconds = max(outcome.seconds, SECONDS)
         found = fallback(problem, seconds=seconds, own=own, handicap=handicap)
     w, b = problem.to_unit_length(*found)
-    margin = 0.0
-    if w.any():
+    has_all = problem.n_rows == outcome.problem.n_rows
+    margin = 0.0 if has_all else -math.inf
+    if w.any() and has_all:
         margin = in_time(outcome, lambda: classifier_bounds(problem, w, b)[0], -math.inf)
     return Choice(*problem.in_units_of_x(w, b), margin, found.predictor)
 

@@ -63,7 +63,7 @@ class FitRows(NamedTuple):
         Kernel values take half of the time at most: without them fits compute those they need.
         """
         kernel, matrix = self.operator.as_kernel(), self.operator.as_matrix()
-        memory = options.budget.max_memory or 0
+        memory = options.budget.memory or 0
         if matrix is not None and GRAM_BYTES * matrix.shape[0] ** 2 <= memory:
             matrix.keep_gram()
         if kernel is None or kernel.kernel.matrix is not None:
@@ -151,10 +151,12 @@ def fit_rows(
     file = None
     if options.checkpoint is not None:
         file = Checkpoint(options.checkpoint, options.identity(rows.data, rows.kernel))
-    start = None if initial is None else make_start(problem, initial, options.solver, rows)
+    if initial is not None:
+        start = make_start(problem, initial, options.solver, rows)
+        options = replace(options, budget=replace(options.budget, start=start))
     with TableReporter() if options.verbose else nullcontext() as table:
         told = {"callback": callback, "reporter": table}
-        result = solved(problem, options, limit, start=start, checkpoint=file, **told)
+        result = solved(problem, options, limit, checkpoint=file, **told)
     return rows.numbered(result)
 
 
@@ -167,7 +169,6 @@ def solved(problem: Problem, options: FitOptions, limit: TimeLimit, **more: Any)
         problem,
         options.solver,
         options.budget,
-        random_state=options.random_state,
         record_every=options.record_every,
         limit=limit,
         **more,
@@ -217,13 +218,10 @@ def choose_classifier(problem: Problem, outcome: Run) -> Choice:
         return _soft(problem, outcome)
     if margin > 0.0:
         return _at_unit_length(problem, outcome.w, margin)
-    sample, own = problem.sampled(), None  # a fit to rows that are not here would cost passes
+    sample = problem.sampled()  # a fit to rows that are not here would cost passes
     if sample is not None:
-        if sample is problem:
-            own = Classifier(outcome.last_w, None)
-        choice = fallback_choice(sample, outcome, own)
-        has_all = sample.n_rows == problem.n_rows
-        return choice if has_all else choice._replace(margin=-math.inf)  # of the other rows
+        own = Classifier(outcome.last_w, None) if sample is problem else None
+        return fallback_choice(sample, outcome, own)
     w = outcome.last_w
     margin = in_time(outcome, lambda: problem.certified_margin(w, sharp=True), -math.inf)
     return _at_unit_length(problem, w, margin)
@@ -247,16 +245,20 @@ def _soft(problem: Any, outcome: Run) -> Choice:
     is_hinge = problem.penalty.has_box
     if is_hinge:
         own, products = Classifier(*problem.solution(outcome.w)), None
-    else:
-        own, products = _without_slack(problem, outcome.w)
+    else:  # w without slack and its best intercepts, with slack at unit length
+        w = problem.normalised(np.asarray(outcome.w, np.float64))
+        norm = problem.norm(w)
+        head, tail = problem.parts(w / norm if norm > 0.0 else w)
+        products = problem.operator.scores_in_double(head)
+        scores = problem.labels.scores(products) - problem.penalty.root * tail
+        own = Classifier(head, problem.best_intercept(scores))
     # 0 may be what a cut solve began with
     is_near = outcome.certificate.gap <= OPEN and (status is Status.STALLED or bool(own.w.any()))
     if not (is_near or status is Status.OPTIMAL):
         # no handicap: C says how regular it is to be
-        sample = problem.sampled()
-        choice = fallback_choice(sample, outcome, own, handicap=1.0)
+        choice = fallback_choice(problem.sampled(), outcome, own, handicap=1.0)
         if choice.predictor is not Predictor.BEST_SO_FAR:
-            return choice if sample is problem else choice._replace(margin=-math.inf)
+            return choice
     w, b = own
     coef, intercept = problem.in_units_of_x(w, b)
     if not is_hinge:
@@ -265,16 +267,6 @@ def _soft(problem: Any, outcome: Run) -> Choice:
     margin = classifier_bounds(problem, *problem.to_unit_length(w, b))[0] if w.any() else -math.inf
     with np.errstate(over="ignore", under="ignore"):
         return Choice(np.ldexp(coef, -problem.exponent), b, margin)
-
-
-def _without_slack(problem: Problem, w: np.ndarray) -> tuple[Classifier, np.ndarray]:
-    """(w without slack and its best intercepts, the products Xw), with slack at unit length."""
-    w = problem.normalised(np.asarray(w, np.float64))
-    norm = problem.norm(w)
-    head, tail = problem.parts(w / norm if norm > 0.0 else w)
-    products = problem.operator.scores_in_double(head)
-    scores = problem.labels.scores(products) - problem.penalty.root * tail
-    return Classifier(head, problem.best_intercept(scores)), products
 
 
 # --- where a fit starts --------------------------------------------------------------------------

@@ -27,9 +27,8 @@ from momentron.errors import InputError, short
 from momentron.rows import Operator
 from momentron.rows.kernels import Kernel
 from momentron.rows.validation import TrainingData, require_class_weight
-from momentron.solvers import Solver, as_solver
+from momentron.solvers import RunOptions, Solver, as_solver
 from momentron.solvers.checkpoint import content_of, data_identity, parameters_of
-from momentron.solvers.loop import Budget
 from momentron.solvers.problem import KernelChoice, Problem
 
 MOST_CS = 10_000  # values of C that Cs=n may ask for: each is a fit
@@ -87,12 +86,11 @@ class FitOptions:
     fit_intercept: bool
     C: float
     loss: Loss
-    budget: Budget  # the tolerance, the iterations and the memory
+    budget: RunOptions
     max_time: float = math.inf
     max_memory: int | None = None  # as it was named
     penalty: str = PENALTIES[0]  # what slack costs, where C is finite
     class_weight: Any = None
-    random_state: Any = None
     verbose: int = 0
     block_size: int | None = None  # bytes of a block, where data are to be read in blocks
     checkpoint: Path | None = None
@@ -112,7 +110,6 @@ class FitOptions:
         if asked.class_weight is not None:
             require_class_weight(asked.class_weight)
         require_verbose(asked.verbose)
-        require_seed(asked.random_state)
         return cls(
             solver=solver,
             kernel=_kernel_choice(asked),
@@ -123,8 +120,7 @@ class FitOptions:
             class_weight=asked.class_weight,
             budget=budget,
             max_time=max_time,
-            max_memory=None if asked.max_memory is None else budget.max_memory,
-            random_state=asked.random_state,
+            max_memory=None if asked.max_memory is None else budget.memory,
             verbose=int(asked.verbose),
             block_size=None if asked.block_size is None else parse_size(asked.block_size),
             checkpoint=as_path("checkpoint", asked.checkpoint),
@@ -165,7 +161,7 @@ class FitOptions:
             "weights": content_of(weights),
             "loss": content_of(self.loss),
             "kernel": content_of(kernel),
-            "random_state": content_of(self.random_state),
+            "random_state": content_of(self.budget.random_state),
         }
 
 
@@ -205,8 +201,9 @@ def checked_C(C: Any) -> float:
     return number
 
 
-def _limits(solver: Solver, asked: FitParameters) -> tuple[Budget, float]:
+def _limits(solver: Solver, asked: FitParameters) -> tuple[RunOptions, float]:
     """(the budget, with the method's own default for the iterations, and the seconds)."""
+    require_seed(asked.random_state)
     tol, max_iter, max_memory = asked.tol, asked.max_iter, asked.max_memory
     if not 0.0 <= as_number("tol", tol, "a number in [0, 1)") < 1.0:
         raise InputError(f"tol={short(tol)} must be a number in [0, 1)")
@@ -217,7 +214,12 @@ def _limits(solver: Solver, asked: FitParameters) -> tuple[Budget, float]:
             f"max_memory={short(max_memory)} has no meaning for method={solver.name!r}, which "
             "needs only a few vectors; leave it out"
         )
-    budget = Budget(float(tol), steps, memory or int(min(MOST_MEMORY, machine_memory() / 4)))
+    budget = RunOptions(
+        float(tol),
+        steps,
+        random_state=asked.random_state,
+        memory=memory or int(min(MOST_MEMORY, machine_memory() / 4)),
+    )
     wanted = "a positive number of seconds, or None"
     seconds = math.inf
     if asked.max_time is not None:

@@ -16,64 +16,53 @@ from momentron.status import Predictor, Status
 FALLBACK_SHARE = 0.2  # of the time that is left, for what classes have that time is too short for
 
 
-def fits_along(
-    rows: FitRows,
-    options: FitOptions,
-    Cs: Sequence[float],
-    limit: TimeLimit,
-    callback: Callback | None,
-    *,
-    is_split: bool,
-    initial: Sequence[Any] | None,
-) -> list[Fits]:
-    """Fits for one C after the other, each started from the last where the method can.
-
-    `is_split` asks for every class against the rest; `initial` has a start for each. The budget is
-    for all fits together.
-    """
-    classes, rows = rows.data.classes, rows.for_many(options, limit)
-    parts = [rows.against_rest(c) for c in range(classes.size)] if is_split else [rows]
-    series = _Series(rows, len(Cs) * len(parts), limit, callback)
-    found = []
-    last: Sequence[Any] = [None] * len(parts)
-    starts = last if initial is None else initial
-    for C in Cs:
-        options = replace(options, C=C)
-        each = zip(parts, range(len(parts)), starts, last, strict=True)
-        last = [series.fit(options, *one) for one in each]
-        found.append(Fits(last, classes, rows))
-        starts = last if options.solver.warm_starts else starts
-    return found
-
-
-class _Series:
+class Series:
     """Several fits to the same rows within one budget, which each has a share of in its turn.
 
-    Once the time is over, or after Ctrl-C, soft margins have the classifier of the last C. Classes
-    for which the time is too short to find anything have the classifiers of one logistic
-    regression for all of them.
+    Split, every class is fitted against the rest. Once the time is over, or after Ctrl-C, soft
+    margins have the classifier of the last C. Classes for which the time is too short to find
+    anything have the classifiers of one logistic regression for all of them.
     """
 
     def __init__(
-        self, rows: FitRows, n_fits: int, limit: TimeLimit, callback: Callback | None
+        self, rows: FitRows, limit: TimeLimit, callback: Callback | None, *, is_split: bool
     ) -> None:
-        self._n_fits = self._n_left = n_fits
         self._rows, self._limit, self._callback = rows, limit, callback
+        self._is_split = is_split
         self._ending: Status | None = None
         self._shared: Classifier | None = None
+
+    def along(
+        self, options: FitOptions, Cs: Sequence[float], initial: Sequence[Any] | None
+    ) -> list[Fits]:
+        """Fits for one C after the other, each started from the last where the method can."""
+        self._rows = rows = self._rows.for_many(options, self._limit)
+        classes, found = rows.data.classes, []
+        parts = [rows]
+        if self._is_split:
+            parts = [rows.against_rest(c) for c in range(classes.size)]
+        self._n_fits = self._n_left = len(Cs) * len(parts)
+        last: Sequence[Any] = [None] * len(parts)
+        starts = last if initial is None else initial
+        for C in Cs:
+            options = replace(options, C=C)
+            each = zip(parts, range(len(parts)), starts, last, strict=True)
+            last = [self.fit(options, *one) for one in each]
+            found.append(Fits(last, classes, rows))
+            starts = last if options.solver.warm_starts else starts
+        return found
 
     def fit(
         self, options: FitOptions, rows: FitRows, c: int, start: Any, last: MarginResult | None
     ) -> MarginResult:
         """The next fit, of class c where they are several; `last` is the result for the last C."""
-        is_split = rows is not self._rows
         if self._ending is None and self._limit.left() <= 0.0:
             self._ending = Status.TIME_BUDGET
         # half of what may be spent beyond max_time is for the fallback
         own = self._limit.share(self._n_left, 2 * self._n_fits)
         self._n_left -= 1
         if self._ending is not None:
-            if is_split:
+            if self._is_split:
                 choice = self._choice_of(c, rows, options)
                 return without_solve(rows, options, self._ending, choice)
             if last is not None and math.isfinite(options.C):
@@ -87,7 +76,7 @@ class _Series:
             self._ending = Status.INTERRUPTED
         has_ended = result.status in (Status.TIME_BUDGET, Status.NO_ROOM, Status.INTERRUPTED)
         is_far = result.gap > OPEN if result.is_soft else result.margin <= 0.0
-        if is_split and has_ended and (result.is_fallback or is_far):  # without a useful classifier
+        if self._is_split and has_ended and (result.is_fallback or is_far):  # nothing useful
             choice, certificate = self._choice_of(c, rows, options), result.certificate
             return replace(
                 result,

@@ -158,7 +158,7 @@ class Checkpoint(Lock):
 def run_arrays(run: "Run") -> Arrays:
     """All that a solve carries from one step to the next."""
     problem, trace = run.seen, run.trace
-    counts = (run.next, run.clock.total(), trace.n_iter, problem.passes)
+    counts = (run.next, run.limit.total(), trace.n_iter, problem.passes)
     return {
         "best.w": run.w,
         "best.q": run.q,
@@ -189,7 +189,7 @@ def restore_run(run: "Run", arrays: Arrays) -> None:
     run.q = problem.weights_from_array(taken("best.q", arrays, run.q))
     run.last_w = taken("best.last_w", arrays, run.last_w)
     run.lower, run.upper, run.next = lower, upper, int(following)
-    run.clock.before = seconds
+    run.limit.before = seconds
     for row in rows_of_trace(arrays):
         trace.append(row)
     trace.n_iter = int(n_iter)

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from momentron.data.models import as_coef
 from momentron.errors import SolverError
 from momentron.solvers.checkpoint import Checkpoint
 from momentron.solvers.problem import Problem
-from momentron.solvers.solver import Candidates, Primal, RunOptions, Solver, Start
+from momentron.solvers.solver import Candidates, Primal, RunOptions, Solver
 from momentron.status import Status
 from momentron.views.trace import Row, Trace
 
@@ -31,19 +31,7 @@ LARGEST_ROUNDING = 1e-4  # or tol, of the longest row: above it nothing is calle
 CLOSING = 0.05  # seconds before the deadline in which every step is saved
 
 
-@dataclass(frozen=True)
-class Budget:
-    """What a solve may spend besides time. `tol` bounds the certified relative gap.
-
-    `max_memory` is in bytes, besides X and the memory for kernel values; None: the default.
-    """
-
-    tol: float = 1e-6
-    max_iter: int = 10_000
-    max_memory: int | None = None
-
-
-def solve(problem: Problem, solver: Solver, budget: Budget, **options: Any) -> "Run":
+def solve(problem: Problem, solver: Solver, budget: RunOptions, **options: Any) -> "Run":
     """Run a method until its certified gap is within the tolerance, or a budget ends.
 
     The options are those of `Run`. Ctrl-C ends the run with what it has.
@@ -67,10 +55,6 @@ class Run:
     Parameters
     ----------
     problem, solver, budget
-    start : Start, optional
-        Where methods that begin warm begin.
-    random_state : int, Generator or None
-        The seed of methods that draw.
     callback : callable, optional
         Sees the iterates that the trace keeps, and stops the run by returning a true value.
     reporter : callable, optional
@@ -78,7 +62,7 @@ class Run:
     checkpoint : Checkpoint, optional
         Read before the first step, if its file exists, and written after some of them.
     limit : TimeLimit, optional
-        The seconds that it may take, some of which may have passed; None: no limit.
+        The seconds that it may take, some of which may have passed; by default there is no limit.
     record_every : int
         Which iterations the trace keeps.
 
@@ -98,18 +82,15 @@ class Run:
 
     problem: Problem
     solver: Solver
-    budget: Budget
-    start: Start | None = None
-    random_state: Any = None
+    budget: RunOptions
     callback: Callback | None = None
     reporter: Reporter | None = None
     checkpoint: Checkpoint | None = None
-    limit: TimeLimit | None = None
+    limit: TimeLimit = field(default_factory=TimeLimit)
     record_every: int = 1
 
     def __post_init__(self) -> None:
         problem = self.problem
-        self.clock = self.limit or TimeLimit()
         self.seen = problem.for_solver()
         self.state: Any = None
         self.trace = Trace(self.record_every)
@@ -125,8 +106,8 @@ class Run:
 
     def complete(self) -> None:
         """Run to the end, and certify the pair of the result."""
-        problem, clock = self.problem, self.clock
-        deadline = clock.moment() - problem.closing_seconds()
+        problem, limit = self.problem, self.limit
+        deadline = limit.moment() - problem.closing_seconds()
         try:
             with until(deadline):
                 self.status = self._iterate(deadline)
@@ -136,22 +117,22 @@ class Run:
             self.status = Status.TIME_BUDGET
         if self.status in (Status.INTERRUPTED, Status.TIME_BUDGET):
             problem.close()
-        self.closing = clock.closing(is_interrupted=self.status is Status.INTERRUPTED)
+        self.closing = limit.closing(is_interrupted=self.status is Status.INTERRUPTED)
         with suppress(KeyboardInterrupt, OutOfTime):
             self._close()
         # where there was no time for the best pair, it is the one certified last
         closed = self._certified or (self.w, self.q, without_time(problem))
         self.w, self.q, self.certificate = closed
         self.n_iter, self.passes = self.trace.n_iter, self.seen.passes
-        self.seconds = clock.total()
+        self.seconds = limit.total()
 
     def _iterate(self, deadline: float) -> Status:
         """Step after step, until there is a status."""
         solver, trace, checkpoint, budget = self.solver, self.trace, self.checkpoint, self.budget
         if solver.wants_tight_radius:
             self.seen = self.problem.for_solver(tight=True)
-        options = RunOptions(budget.tol, deadline, self.start, self.random_state, budget.max_memory)
-        seen, state = self.seen, solver.init(self.seen, options)
+        seen = self.seen
+        state = solver.init(seen, replace(budget, deadline=deadline))
         self.state, status = state, None
         if checkpoint is not None and checkpoint.resume(self):
             status = self._verdict(None) or self._exhausted()
@@ -160,13 +141,13 @@ class Run:
             solver.step(seen, state)
             candidates = solver.candidates(seen, state)
             row, is_recorded = self._kept(candidates), trace.wants_row
-            self.clock.exclude(self.reporter, row)
+            self.limit.exclude(self.reporter, row)
             if is_recorded:
                 trace.append(row)
             status = self._verdict(candidates.ending)
             if status is None and is_recorded and self.callback is not None:
                 shown = Iterate(row, seen, candidates.primals[0], self._references)
-                status = Status.STOPPED if self.clock.exclude(self.callback, shown) else None
+                status = Status.STOPPED if self.limit.exclude(self.callback, shown) else None
             status = status or self._exhausted()
             if status is not None and not is_recorded:
                 trace.append(row)
@@ -180,7 +161,7 @@ class Run:
     def _exhausted(self) -> Status | None:
         if self.trace.n_iter >= self.budget.max_iter:
             return Status.ITERATION_BUDGET
-        return Status.TIME_BUDGET if self.clock.left() <= 0.0 else None
+        return Status.TIME_BUDGET if self.limit.left() <= 0.0 else None
 
     # --- what is proposed ----------------------------------------------------------------------
 
@@ -211,7 +192,7 @@ class Run:
         low, high = map(to_units_of_x, candidates.interval or (math.nan, math.nan))
         return Row(
             iteration=self.trace.n_iter,
-            seconds=self.clock.total(),
+            seconds=self.limit.total(),
             passes=seen.passes,
             margin=to_units_of_x(margins[0]),
             lower=to_units_of_x(max(0.0, self.lower)),

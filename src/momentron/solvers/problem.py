@@ -158,13 +158,7 @@ class Problem(MarginProblem):
 
     @cached_property
     def _hard(self) -> "Problem":
-        return Problem(
-            self.operator,
-            self.labels,
-            self.dual_set,
-            classes=self.classes,
-            weights=self.weights,
-        )
+        return Problem(self.operator, self.labels, self.dual_set)
 
     # --- for the loop --------------------------------------------------------------------------
 

@@ -204,22 +204,26 @@ class Primal:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a run tells its method: when it may stop, and where it begins.
+    """What a run may spend, and where it begins; its method is told so.
 
     Attributes
     ----------
     tol : float
         The certified relative gap to reach.
+    max_iter : int
+        Iterations.
     deadline : float
         When to hand over what there is, on the clock of `time.perf_counter`.
     start : Start, optional
     random_state : int, Generator or None
         The seed of methods that draw.
     memory : int or None
-        Bytes that the method may take besides X and the memory for kernel values.
+        Bytes that the method may take besides X and the memory for kernel values; None: the
+        default.
     """
 
     tol: float = 1e-6
+    max_iter: int = 10_000
     deadline: float = math.inf
     start: Start | None = None
     random_state: Any = None

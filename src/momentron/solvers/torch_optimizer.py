@@ -8,16 +8,8 @@ import numpy as np
 
 from momentron.data.reprs import words_of
 from momentron.errors import InputError, short
-from momentron.solvers.solver import (
-    DEFAULTS,
-    Candidates,
-    Evaluation,
-    MarginProblem,
-    Primal,
-    RunOptions,
-    Solver,
-    State,
-)
+from momentron.solvers.descent import DescentState, LossMethod
+from momentron.solvers.solver import DEFAULTS, Candidates, MarginProblem, RunOptions
 from momentron.status import Status
 
 FARTHEST = 1e12  # ‖w‖ above which an optimiser has run away, and its run ends
@@ -25,19 +17,16 @@ OBJECTIVES = ("risk", "log-risk")
 
 
 @dataclass
-class TorchState(State):
-    """w as a parameter of the optimiser, what the rows say of it, and an average of weights."""
+class TorchState(DescentState):
+    """w as a parameter of the optimiser, besides what the rows say of it."""
 
-    parameter: Any
-    optimizer: Any
-    scheduler: Any
-    now: Evaluation
-    mu: Any
-    z_mu: np.ndarray
+    parameter: Any = None
+    optimizer: Any = None
+    scheduler: Any = None
     is_over: bool = False
 
 
-class TorchOptimizer(Solver):
+class TorchOptimizer(LossMethod):
     """Minimise the average loss with an optimiser of `torch.optim`, or one that follows its ways.
 
     Its gradients are those of the problem: of the loss, least over the intercepts, on rows divided
@@ -66,8 +55,6 @@ class TorchOptimizer(Solver):
     """
 
     name = "torch"
-    warm_starts = True
-    starts_anywhere = True
 
     def __init__(
         self,
@@ -103,28 +90,29 @@ class TorchOptimizer(Solver):
         torch = _torch()
         if problem.operator.has_coefficient_per_row:
             raise InputError(f"method={self.name!r} does not support kernels; use 'momentum'")
-        first = problem.start(options.start)
-        parameter = torch.nn.Parameter(torch.from_numpy(first.w.copy()))
-        optimizer = self.optimizer([parameter], **self.options)
-        scheduler = None if self.schedule is None else self.schedule(optimizer)
-        nothing = np.full_like(first.w, np.inf)
-        return TorchState(parameter, optimizer, scheduler, first, first.weights, nothing)
+        state = TorchState.begin(problem, options)
+        state.z_mu = np.full_like(state.w, np.inf)
+        state.parameter = torch.nn.Parameter(torch.from_numpy(state.w.copy()))
+        state.optimizer = self.optimizer([state.parameter], **self.options)
+        if self.schedule is not None:
+            state.scheduler = self.schedule(state.optimizer)
+        return state
 
     def step(self, problem: MarginProblem, state: TorchState) -> None:
         torch = _torch()
 
         def closure() -> Any:
             self._evaluate(problem, state)
-            now, share = state.now, 2.0 / (state.t + 2.0)
-            gradient = problem.gradient(now.weights)
+            share, gradient = 2.0 / (state.t + 2.0), problem.gradient(state.q)
             if not np.isfinite(state.z_mu).all():  # there is none yet
-                state.mu, state.z_mu = now.weights, gradient.copy()
+                state.mu, state.z_mu = state.q, gradient.copy()
             else:  # μ ← (1 − λ)μ + λq and its image, λ = 2/(t + 2): later weights count for more
-                state.mu = problem.mix(state.mu, 1.0 - share, now.weights, share)
+                state.mu = problem.mix(state.mu, 1.0 - share, state.q, share)
                 state.z_mu = (1.0 - share) * state.z_mu + share * gradient
-            slope = 1.0 if self.objective == "log-risk" else problem.risk_slope(now.psi)
+            slope, value = 1.0, state.psi
+            if self.objective == "risk":
+                slope, value = problem.risk_slope(state.psi), problem.risk(state.psi)
             state.parameter.grad = torch.from_numpy(slope * gradient)
-            value = now.psi if self.objective == "log-risk" else problem.risk(now.psi)
             return torch.tensor(value, dtype=torch.float64)
 
         state.optimizer.step(closure)
@@ -137,17 +125,14 @@ class TorchOptimizer(Solver):
         """Evaluate the parameter, unless it is where it was, or where nothing can be computed."""
         w = state.parameter.detach().numpy()
         state.is_over = state.is_over or not problem.norm(w) < FARTHEST
-        if not state.is_over and not np.array_equal(w, state.now.w):
-            state.now = problem.evaluate(w.copy(), state.now.near)
+        if not state.is_over and not np.array_equal(w, state.w):
+            state.w = w.copy()
+            state.evaluate(problem)
 
     def candidates(self, problem: MarginProblem, state: TorchState) -> Candidates:
-        now = state.now
-        return Candidates(
-            primals=[Primal(now.w, now.scores, now.psi)],
-            q=state.mu,
-            upper=problem.upper(state.z_mu, state.mu),
-            ending=Status.STALLED if state.is_over else None,
-        )
+        found = super().candidates(problem, state)
+        found.ending = Status.STALLED if state.is_over else None
+        return found
 
 
 def _torch() -> Any:

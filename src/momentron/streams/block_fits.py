@@ -184,7 +184,8 @@ def stream_margin(
 
 def open_problem(stream: Stream, options: FitOptions, memory: int) -> BlockProblem:
     """The problem that the first pass finds, for a method that may run on blocks."""
-    seed = options.random_state if isinstance(options.random_state, int) else 0
+    seed = options.budget.random_state
+    seed = seed if isinstance(seed, int) else 0
     found: FirstPassResult = stream.run_first(FirstPass(MOST_SAMPLED, seed, memory))
     found.require_usable()
     kind = SoftBlockProblem if math.isfinite(options.C) else BlockProblem

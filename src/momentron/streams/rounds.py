@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from momentron.arithmetic.clock import TimeLimit, require_time, time_left
-from momentron.solvers.loop import Budget, Run, solve
+from momentron.solvers.loop import Run, solve
 from momentron.solvers.problem import Problem
 from momentron.solvers.solver import (
     DEFAULTS,
@@ -65,8 +65,8 @@ class Rounds(Solver):
     def solved(self, problem: Problem, asked: float, start: Start | None = None) -> Run:
         """A working set, solved to a gap within the time that is left."""
         require_time()
-        budget, limit = Budget(asked, self.method.default_max_iter), TimeLimit(time_left())
-        outcome = solve(problem, self.method, budget, start=start, limit=limit)
+        budget = RunOptions(asked, self.method.default_max_iter, start=start)
+        outcome = solve(problem, self.method, budget, limit=TimeLimit(time_left()))
         if outcome.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return outcome
