@@ -136,6 +136,7 @@ class PairwiseKernel(Kernel):
     """A formula in ⟨x, x′⟩ and the squared norms, or in the differences of two rows."""
 
     is_bounded = False  # whether every value is finite for finite rows
+    name_in_libsvm = ""  # if it has the kernel, with parameters of the same names
 
     def bind(self, X: Any) -> BoundPairwise:
         return BoundPairwise(self, self.points(as_rows(X)))
@@ -196,6 +197,10 @@ class BoundPairwise(BoundKernel):
 
     def block(self, rows: Index, cols: Index) -> np.ndarray:
         return self.values(self.points, rows, cols)
+
+    def for_libsvm(self) -> tuple[Any, dict[str, Any]]:
+        name = self.kernel.name_in_libsvm
+        return (self.points.X, {"kernel": name, **vars(self.kernel)}) if name else (None, {})
 
     def single_scores(self, max_bytes: int) -> SingleScores | None:
         # a subclass that does not say how may have another formula
