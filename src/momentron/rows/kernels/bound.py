@@ -90,6 +90,10 @@ class BoundKernel:
         """Scores from values in single precision, where a bound on their error is known."""
         return None
 
+    def for_libsvm(self) -> tuple[Any, dict[str, Any]]:
+        """The rows, and the kernel in the words of `SVC`; (None, {}) if it has none for it."""
+        return None, {}
+
     def some(self, index: np.ndarray, K: np.ndarray) -> "BoundKernel":
         """The same over some of the rows, given the matrix of all their values."""
         kernel = BoundKernel(

@@ -50,6 +50,7 @@ class LinearKernel(PairwiseKernel):
     """
 
     is_linear = True
+    name_in_libsvm = "linear"
 
     def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any) -> None:
         inner_products(A, B, out)
@@ -80,6 +81,7 @@ class PolynomialKernel(PairwiseKernel):
     the power, relative to √(K_ii K_jj); the p − 1 products of the power add γ_{p−1}.
     """
 
+    name_in_libsvm = "poly"
     gamma: float
     degree: int = 3
     coef0: float = 0.0

@@ -183,6 +183,7 @@ class PairwiseKernel(Kernel):
 
     is_bounded = False  # whether every value is finite for finite rows
     most_coordinates = math.inf  # in a tile, where the time goes by these
+    name_in_libsvm = ""  # if it has the kernel, with parameters of the same names
 
     def bind(self, X: Any) -> BoundPairwise:
         return BoundPairwise(self, Points(as_rows(X)))
@@ -269,6 +270,10 @@ class BoundPairwise(BoundKernel):
         require_features(B, self.points.d)
         left = Points(B, self.points.centre)
         return values_of(self.kernel, left, slice(None), self.points, index)
+
+    def for_libsvm(self) -> tuple[Any, dict[str, Any]]:
+        name = self.kernel.name_in_libsvm
+        return (self.points.X, {"kernel": name, **vars(self.kernel)}) if name else (None, {})
 
     def single_scores(self, max_bytes: int) -> SingleScores | None:
         # a subclass that does not say how may have another formula

@@ -1,20 +1,21 @@
-"""What LIBLINEAR proposes for sparse rows, where it is the fastest way to a good start.
+"""What LIBLINEAR and LIBSVM propose, where they are the fastest way to a good start.
 
-Its coordinate descent in the dual (Hsieh et al. 2008) needs a few passes over the rows where
-conjugate gradients need dozens of products. It penalises the intercept, as if that were one more
-feature, and stops by its own rule. What it proposes is a start like any other: objectives and
-intervals are computed from the data.
+Both come with scikit-learn. Coordinate descent in the dual (Hsieh et al. 2008) needs a few passes
+over sparse rows where conjugate gradients need dozens of products; pairs of weights (Fan, Chen and
+Lin 2005) need no factor where thousands of rows have weight. Both stop by rules of their own, and
+what they propose is a start like any other: objectives and intervals are computed from the data.
 """
 
 import math
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.arithmetic.clock import Work
-from momentron.solvers.auto.kernel_form import balanced
+from momentron.arithmetic.clock import Work, time_left
+from momentron.rows import KernelOperator
+from momentron.solvers.auto.linear_algebra import add_to_diagonal
 from momentron.solvers.auto.newton import Loss
 from momentron.solvers.auto.working_rows import SignedRows
 
@@ -24,6 +25,12 @@ PASSES = 1000  # over the rows, at most: most of them skip the rows at their bou
 ACCURACY, FINEST = (100.0, 20.0), (0.01, 1e-5)
 TAG = 1e-3  # the entry of a row in a column of its own, in units of a typical row length
 INTERCEPT_STEPS = 20  # of Newton's method for the intercept
+STEPS_PER_ROW, STEP_SECONDS = 60, 2e-9  # of LIBSVM, at most, and what one takes for each row
+# Its gap for a tolerance t, in units of Σ C over the objective, is up to t times the first of these
+# with the plain hinge, and t² times the second with the squared one; the ends of its tolerances.
+GAPS = (0.05, 0.03)
+FINEST_PAIRS, COARSEST_PAIRS = 1e-9, 0.01
+BYTES = 16  # of memory for each value of a kernel that it works with
 
 
 class Proposal(NamedTuple):
@@ -38,9 +45,10 @@ class Proposal(NamedTuple):
 def liblinear(rows: SignedRows, loss: Loss, squares: np.ndarray, tol: float) -> Proposal | None:
     """The soft margin of two classes, with a gap of about `tol` if all goes well.
 
-    None where LIBLINEAR refuses the rows, whose ‖x‖² are `squares`. It tells w = Σ α y x alone. In
-    a box, where margins do not give α away, every row therefore has a small entry in a column of
-    its own: the weight of that column is α times the entry.
+    None where LIBLINEAR refuses the rows, whose ‖x‖² are `squares`. It tells w = Σ α y x alone, and
+    penalises the intercept, as if that were one more feature. In a box, where margins do not give α
+    away, every row therefore has a small entry in a column of its own: the weight of that column is
+    α times the entry.
     """
     from sklearn.svm import LinearSVC
 
@@ -67,11 +75,7 @@ def liblinear(rows: SignedRows, loss: Loss, squares: np.ndarray, tol: float) -> 
         intercept_scaling=length,
         random_state=0,
     )
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it need not have converged
-            Work(lambda _: model.fit(X, signs, sample_weight=costs / C)).result()
-    except ValueError:  # such as rows of zeros alone, which have no length
+    if not _fits(model, X, signs, costs / C):
         return None
     w, b = model.coef_[0, :d], np.zeros(Y.shape[1])
     p = signs * (rows.X @ w)
@@ -84,6 +88,99 @@ def liblinear(rows: SignedRows, loss: Loss, squares: np.ndarray, tol: float) -> 
         return Proposal(w, b, loss.weights(loss.at(p)), int(model.n_iter_))
     alpha = loss.weights(signs * model.coef_[0, d:] / (TAG * length))
     return Proposal(w, b, balanced(alpha, loss.upper, Y), int(model.n_iter_))
+
+
+class LibSvm:
+    """LIBSVM on some rows of a kernel, of two classes.
+
+    It is given the kernel's values, which take it ten times as long as us; so it knows every
+    kernel, and the squared hinge: a hard margin, with r on the diagonal of K. Where the values have
+    no room it is given the rows, if it knows the kernel.
+
+    It always has an intercept. Where there is none, a row of each label with hardly any length has
+    a margin of 1 only if the intercept is nearly zero, and moves it there at no price.
+    """
+
+    def __init__(
+        self, kernel: KernelOperator, W: np.ndarray, loss: Loss, signs: np.ndarray, Y: np.ndarray
+    ) -> None:
+        self.loss, self.Y, self.labels, m = loss, Y, signs, W.size
+        self.costs = np.broadcast_to(loss.upper if loss.is_boxed else loss.stiffness, m)
+        self.total, self.scale = float(self.costs.sum()), 1.0
+        self.cache_bytes, self.X = kernel.cache_bytes // 2, None
+        self.options: dict[str, Any] = {"kernel": "precomputed"}
+        if kernel.kernel.matrix is not None or BYTES * m**2 <= kernel.cache_bytes:
+            self.cache_bytes = 4 * m**2
+            self.X = self._values(kernel, W)
+        elif loss.is_boxed and Y.size and m == kernel.shape[0]:
+            self.X, self.options = kernel.kernel.for_libsvm()
+
+    def _values(self, kernel: KernelOperator, W: np.ndarray) -> np.ndarray:
+        """K on these rows, in units of its mean diagonal: LIBSVM has constants of its own."""
+        kernel.reserve(BYTES * W.size**2)
+        K = kernel.square(W, rough=True).astype(np.float64, copy=False)
+        self.scale = max(float(K.diagonal().mean()), 1e-300)
+        K /= self.scale
+        if not self.loss.is_boxed:
+            add_to_diagonal(K, 1.0 / (self.costs * self.scale))
+            self.costs = np.full(W.size, self.total)  # no weight is larger
+        if not self.Y.size:
+            K = np.pad(K, (0, 2))
+            self.labels = np.append(self.labels, (1.0, -1.0))
+        return K
+
+    def weights(self, tol: float, share: float) -> np.ndarray | None:
+        """α with a gap of about `tol` if all goes well, for an objective of this share of Σ C.
+
+        A row that violates its margin by LIBSVM's tolerance costs C times as much, or its square.
+        """
+        from sklearn.svm import SVC
+
+        m, costs = self.costs.size, self.costs * self.scale
+        accuracy = tol * share / GAPS[0] if self.loss.is_boxed else math.sqrt(tol * share / GAPS[1])
+        accuracy = min(max(accuracy, FINEST_PAIRS), COARSEST_PAIRS)
+        if self.labels.size > m:
+            length = accuracy / (self.total * self.scale)
+            self.X[[m, m + 1], [m, m + 1]] = length
+            costs = np.append(costs, np.full(2, 10.0 / length))
+        steps = min(STEPS_PER_ROW * m, max(time_left(), 0.0) / (STEP_SECONDS * m))
+        model = SVC(
+            C=1.0,
+            tol=accuracy,
+            cache_size=max(self.cache_bytes / 2**20, 1.0),
+            max_iter=max(int(steps), 1),
+            **self.options,
+        )
+        if self.X is None or not _fits(model, self.X, self.labels, costs):
+            return None
+        alpha, found = np.zeros(self.labels.size), model.dual_coef_
+        alpha[model.support_] = np.abs(found.toarray() if sp.issparse(found) else found)[0]
+        alpha = self.loss.weights(alpha[:m] / self.scale)
+        return balanced(alpha, self.loss.upper, self.Y) if np.isfinite(alpha).all() else None
+
+
+def _fits(model: Any, X: Any, signs: np.ndarray, costs: np.ndarray) -> bool:
+    """Fit a model of scikit-learn's in a thread; whether it takes the rows.
+
+    Some have no length, or costs that it refuses.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it need not have converged
+            Work(lambda _: model.fit(X, signs, sample_weight=costs)).result()
+    except ValueError:
+        return False
+    return True
+
+
+def balanced(alpha: np.ndarray, upper: float | np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """α with Yᵀα = 0 for two classes, as far as the weights between the bounds allow."""
+    for _ in range(3 * Y.shape[1]):
+        off, free = float(Y[:, 0] @ alpha), (alpha > 0.0) & (alpha < upper)
+        if not free.any() or abs(off) <= 1e-14 * float(alpha.sum()):
+            break
+        alpha = np.clip(alpha - free * (off / np.count_nonzero(free)) * Y[:, 0], 0.0, upper)
+    return alpha
 
 
 def best_intercept(loss: Loss, p: np.ndarray, signs: np.ndarray) -> float:

@@ -9,10 +9,10 @@ take in what falls below the margin, until nothing does.
 
 The penalty decides what the mathematics does: the squared hinge is exact in one minimisation, and
 the plain hinge has rows at C, whose last digits are those of an exchange or an interior point.
+LIBLINEAR proposes for sparse rows, and LIBSVM for working sets of a kernel that are not small.
 """
 
 import math
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,9 @@ import numpy as np
 from momentron.arithmetic.clock import time_left
 from momentron.solvers.auto.deadline import seconds_of
 from momentron.solvers.auto.exchange import exchange, gathered
-from momentron.solvers.auto.forms import UNBOUNDED, Form, Loss
+from momentron.solvers.auto.forms import UNBOUNDED, Bounds, Form, Loss, margin_of
 from momentron.solvers.auto.hard import first_working_set
 from momentron.solvers.auto.interior import interior_point
-from momentron.solvers.auto.kernel_form import KernelForm
 from momentron.solvers.auto.newton import (
     PATH_GROWTH,
     PATH_START,
@@ -33,7 +32,7 @@ from momentron.solvers.auto.newton import (
     step_along_mean,
 )
 from momentron.solvers.auto.primal_form import FINE, SOLVING, PrimalForm, product_seconds
-from momentron.solvers.auto.proposals import liblinear
+from momentron.solvers.auto.proposals import LibSvm, best_intercept, liblinear
 from momentron.solvers.auto.search import Rounds, Search
 from momentron.solvers.auto.working_rows import sample
 from momentron.solvers.problem import Problem
@@ -43,8 +42,7 @@ INTERIOR_GOAL = 0.1  # the same of the interior point
 SETTLED = 1e-4  # the gap from which minimisations are exact, and to which a first set is solved
 UPDATES, NEWTON_STEPS, SLACK = 40, 40, 0.05  # of the multipliers; see `minimise`
 GROWTH = 5.0  # of σ in a box. Its first value and its last, as a share of C and in 1/mean‖a‖²:
-FIRST, KERNEL_FIRST, LAST = (0.5, 10.0), (3.0, 30.0), (100.0, 1e5)
-KERNEL_STEPS = 15  # of Newton for an update of the squared hinge through a kernel
+FIRST, LAST = (0.5, 10.0), (100.0, 1e5)
 RIDGE_UPDATES, RIDGE_STEPS, PATIENCE, RIDGE_SLACK = 200, 60, 1, 0.01  # of the squared hinge
 STIFF = 100.0  # C in units of 1/mean‖a‖² to which a cold start by products goes by smaller ones
 FACTORS = 4  # for which there must be time, or products are tried
@@ -58,6 +56,9 @@ EASY, MANY_DIGITS = (30.0, 3.0), 1e-4
 # The gap of a proposal that is taken as it is, and that of one which a finer one may replace, in
 # units of the tolerance.
 ENOUGH, NEARLY = 0.9, 20.0
+ATTEMPTS, SHARE = 2, 0.1  # of LIBSVM at a working set; the first guess of the objective over Σ C
+NEARBY = 1.1  # the margin up to which rows join a working set of LIBSVM's, and the share of all the
+ALL = 0.7  # rows from which all of them do
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
 
@@ -71,15 +72,16 @@ class SoftSearch(Search):
         self.answer.upper = math.inf
         self.last_goal = GOAL * tol  # the gap to which sets are solved in the end
         n, d = self.sets.operator.shape
+        self.share = SHARE
         self.order = float(n if self.sets.is_wide(n) else d)  # of the matrices of all the rows
 
     def all_rounds(self) -> Rounds:
         """From the start or a proposal, if any, and again without it where it leaves the gap open:
         rounding may have left no way from one of another scale.
         """
-        self.may_propose = True
+        self.may_propose, self.has_proposed = True, False
         is_over = yield from self._solve()
-        has_begun = self.start is not None or not self.may_propose
+        has_begun = self.start is not None or self.has_proposed
         if not is_over and has_begun and self.answer.gap > self.tol:
             self.start, self.may_propose = None, False
             yield
@@ -93,13 +95,13 @@ class SoftSearch(Search):
         self.is_rough = not self.is_known  # whether the answer, if any, is far from the last one
         if self._is_proposal_enough():
             return True
-        form = self._open_kernel() if self.sets.is_kernel else self._open_products()
-        if form is not None:
-            if self._is_solved_by_products(form):
-                return True
-            yield
-        if form is None or self.sets.is_kernel:
+        form = self._open_products()
+        if form is None:
             self._choose_first()
+        elif self._is_solved_by_products(form):
+            return True
+        else:
+            yield
         while True:
             self._solve_set()
             before, gap = gap, self.answer.gap
@@ -118,6 +120,11 @@ class SoftSearch(Search):
                 self.enlarge()
             yield
 
+    @property
+    def set_loss(self) -> Loss:
+        """The loss of the working set."""
+        return self.loss if self.has_all else self.loss.some(self.W)
+
     # --- where it begins -----------------------------------------------------------------------
 
     def _choose_first(self) -> None:
@@ -133,6 +140,9 @@ class SoftSearch(Search):
                 self.W = self.smallest(sets.capacity, self.W[:0])
         elif not (sets.has_room_for_all and takes_all):
             self.W, self.gap_goal = first_working_set(sets), SETTLED
+            if sets.is_kernel and not sets.labels.is_paired and self.size > 8 * self.W.size:
+                size = min(self.size // 8, sets.capacity)
+                self.W = sample(sets.labels.codes, size, np.random.default_rng(0))
         elif sets.is_plain and not sets.is_wide(sets.size):
             self._solve_sample()
 
@@ -170,7 +180,7 @@ class SoftSearch(Search):
         suits = sets.is_plain and sets.matrix is not None and self.size <= sets.width
         if self.is_known or not (suits and is_slow and self.may_propose) or is_fine:
             return False
-        self.may_propose = False
+        self.has_proposed = True
         rows, squares = sets.plain_rows(np.arange(self.size)), sets.base.row_norms**2
         if not rows.is_sparse:
             return False
@@ -191,6 +201,8 @@ class SoftSearch(Search):
 
     def _solve_set(self) -> None:
         """The working set, and a pass over all the rows."""
+        if self._is_solved_by_pairs():
+            return
         form = self.sets.open_all() if self.has_all else self.sets.open(self.W)
         few = self.settings.box_few if form.gram is None else self.settings.box_few_values
         is_boxed, has_many_intercepts = self.loss.is_boxed, self.sets.n_intercepts > 1
@@ -207,6 +219,67 @@ class SoftSearch(Search):
                 self._solve_inside(form)
         self.is_rough = False
 
+    # --- pairs of weights, by LIBSVM -----------------------------------------------------------
+
+    def _is_solved_by_pairs(self) -> bool:
+        """Whether LIBSVM has solved the working set, of a kernel, and all the rows are looked at.
+
+        If its gap is too large, it is asked for a smaller one; then Newton's method goes on there.
+        """
+        if not self._suits_pairs:
+            return False
+        sets, kernel, W, loss = self.sets, self.sets.kernel, self.W, self.set_loss
+        self.deadline.require(float(W.size) ** 2)
+        self.has_proposed, signs, Y = True, sets.signs(W), sets.dual_set.some(W).columns
+        svm = LibSvm(kernel, W, loss, signs, Y)
+        for _ in range(ATTEMPTS):
+            alpha = svm.weights(self.gap_goal, self.share)
+            if alpha is None:
+                self.may_propose = False
+                return False
+            support = np.flatnonzero(alpha)
+            w = kernel.rough_combine(W[support], (signs * alpha)[support])
+            b = np.zeros(Y.shape[1])
+            if b.size:
+                b[:] = best_intercept(loss, signs * w[1][W], signs)
+            norm = sets.base.norm(w)
+            ridge = float(np.sum(alpha * alpha / loss.stiffness))
+            dual = float(alpha.sum()) - 0.5 * (norm**2 + ridge)
+            how = {"is_exact": self.tol < MANY_DIGITS, "upper": margin_of(dual)}
+            self.set_answer(w, b, self.spread(alpha), **how)
+            self.is_known, self.is_rough = True, False
+            lower = margin_of(loss.primal(norm, self.answer.p[W]))
+            gap = Bounds(lower, self.answer.upper).gap
+            if gap <= self.gap_goal:
+                self.share = max(dual, 0.0) / svm.total
+                return True
+            self.share *= 0.5 * self.gap_goal / gap
+        return False
+
+    @property
+    def _suits_pairs(self) -> bool:
+        """Whether LIBSVM may solve the working set."""
+        sets = self.sets
+        is_kernel = sets.kernel is not None and not sets.labels.is_paired
+        return self.may_propose and is_kernel and self.W.size > self.settings.box_few_values
+
+    def enlarge(self) -> None:
+        """All rows that are, or were, near the margin join a set of LIBSVM's, to which further
+        rounds are more expensive than rows.
+        """
+        if not self._suits_pairs:
+            super().enlarge()
+            return
+        p, joins = self.answer.p, np.zeros(self.size, bool)
+        joins[self.W] = True
+        joins |= p < NEARBY
+        if np.count_nonzero(joins) > self.sets.capacity:
+            joins = (p < 1.0) | (self.answer.lam > 0.0)
+        size = np.count_nonzero(joins)
+        if size > ALL * self.size and self.sets.has_room_for_all:
+            joins[:] = True
+        self.W = np.flatnonzero(joins)
+
     # --- Newton with multipliers ---------------------------------------------------------------
 
     def _is_solved_by_products(self, form: Form) -> bool:
@@ -214,16 +287,11 @@ class SoftSearch(Search):
 
         What they leave open is for factors, if there is room for them.
         """
-        is_closed, is_kernel = False, self.sets.is_kernel
-        try:
-            _, is_closed = self._multiply(form, tells=True)
-        except (FloatingPointError, np.linalg.LinAlgError):
-            if not is_kernel:
-                raise
+        _, is_closed = self._multiply(form, tells=True)
         self.is_rough = False
         if is_closed or self.deadline.has_passed():
             return True
-        self.deadline.has_refused = not (is_kernel or self._has_room_for_factors)
+        self.deadline.has_refused = not self._has_room_for_factors
         return self.deadline.has_refused
 
     def _multiply(self, form: Form, *, tells: bool = False) -> tuple[np.ndarray, bool]:
@@ -238,12 +306,11 @@ class SoftSearch(Search):
         else:
             steps, patience = RIDGE_STEPS, PATIENCE
             if not form.has_factors:
-                steps, patience = KERNEL_STEPS if self.sets.is_kernel else 1, 8
+                steps, patience = 1, 8
             schedule = Schedule(
                 PATH_GROWTH, self.loss.sigma, RIDGE_UPDATES, steps, patience, repeats=False
             )
-        penalty = self.loss if self.has_all else self.loss.some(self.W)
-        bounds = UNBOUNDED
+        penalty, bounds = self.set_loss, UNBOUNDED
 
         def measure(alpha: np.ndarray) -> tuple[float, bool]:
             nonlocal bounds
@@ -270,8 +337,8 @@ class SoftSearch(Search):
 
     def _first_loss(self, form: Form) -> tuple[Loss, bool]:
         """(loss, whether its centre says nothing of the rows between), the form at a start."""
-        loss = self.loss if self.has_all else self.loss.some(self.W)
-        prices, answer = loss.upper, self.answer
+        loss, answer = self.set_loss, self.answer
+        prices = loss.upper
         if not isinstance(prices, np.ndarray):
             if self.is_known:
                 self.warm(form)
@@ -288,11 +355,8 @@ class SoftSearch(Search):
             self.sets.warm(form, answer.w, answer.b, known)
             if not self.is_rough:
                 known = _sided(answer.p[self.W], known, prices)
-                if form.has_factors or not self.sets.is_kernel:
-                    return loss._replace(sigma=last, centre=known), False
-        if self.sets.is_kernel and not form.has_factors:
-            first = _stiffness(form, prices, KERNEL_FIRST)
-        if form.gram is not None or self.sets.is_kernel:
+                return loss._replace(sigma=last, centre=known), False
+        if form.gram is not None:
             return loss._replace(sigma=first, centre=known), False
         # around half the price the smoothed hinge errs as much above the margin as below it
         sigma = min(2.0 * first, last) if self.is_known else first
@@ -307,7 +371,7 @@ class SoftSearch(Search):
         if solved is None:
             return False
         self._take(form, solved)
-        return form.bounds(solved, self.loss.some(self.W)).gap <= self.gap_goal
+        return form.bounds(solved, self.set_loss).gap <= self.gap_goal
 
     def _solve_inside(self, form: Form) -> None:
         """The working set by the interior point, and then to the last digits."""
@@ -350,35 +414,6 @@ class SoftSearch(Search):
                 return None
         is_easy = price <= EASY[is_boxed] and self.tol >= MANY_DIGITS
         return sets.open_products(SOLVING if is_easy else FINE)
-
-    def _open_kernel(self) -> Form | None:
-        """All the rows of a kernel, where many have weight; at first weights, or those of a start.
-
-        With the squared hinge and a large C few have: a factor of their matrix is faster.
-        """
-        sets, settings, loss = self.sets, self.settings, self.loss
-        assert sets.kernel is not None
-        if sets.labels.is_paired:
-            return None
-        squares, few = sets.kernel.kernel.diagonal(), settings.column_support
-        if isinstance(loss.upper, np.ndarray):
-            few = min(settings.box_few_values, sets.capacity) + 1
-        elif np.max(loss.stiffness * squares) > settings.column_stiffness:
-            return None
-        if sets.size < few or not KernelForm.suits(sets.kernel):
-            return None
-        with suppress(FloatingPointError, np.linalg.LinAlgError):
-            form = KernelForm(sets, self.last_goal)
-            if self.is_known:
-                return form
-            losses = [loss]
-            if isinstance(loss.upper, np.ndarray):
-                sigmas = [_stiffness(form, loss.upper, most) for most in (FIRST, KERNEL_FIRST)]
-                losses = [loss._replace(sigma=sigma) for sigma in sigmas]
-            if form.begin(losses) and (loss.is_boxed or np.count_nonzero(form.point.x) >= few):
-                self._take(form, form.point.x, math.inf)
-                return form
-        return None
 
     @property
     def _factor_seconds(self) -> float:
