@@ -245,8 +245,9 @@ class SoftSearch(Search):
             norm = sets.base.norm(w)
             ridge = float(np.sum(alpha * alpha / loss.stiffness))
             dual = float(alpha.sum()) - 0.5 * (norm**2 + ridge)
-            how = {"is_exact": self.tol < MANY_DIGITS, "upper": margin_of(dual)}
-            self.set_answer(w, b, self.spread(alpha), **how)
+            weights, is_exact = np.zeros(self.size), self.tol < MANY_DIGITS
+            weights[W] = alpha
+            self.set_answer(w, b, weights, is_exact=is_exact, upper=margin_of(dual))
             self.is_known, self.is_rough = True, False
             lower = margin_of(loss.primal(norm, self.answer.p[W]))
             gap = Bounds(lower, self.answer.upper).gap
