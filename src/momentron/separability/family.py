@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.errors import InputError, one_line, short
+from momentron.errors import InputError, one_line, short, some
 from momentron.verify.exact_table import Table
 from momentron.verify.outcomes import label_texts, own_order
 
@@ -40,7 +40,6 @@ MODELS = {  # the first link of each family is its default
     "ordinal": DISTRIBUTIONS,
 }
 COUNTS = {"poisson": 0, "negative-binomial": 0, "truncated-poisson": 1}  # family: least count
-NAMED = 12  # labels that a message lists
 
 
 @dataclass(frozen=True)
@@ -211,12 +210,9 @@ def modelled(
 def _own_order(y: Any, classes: list[str]) -> list[str]:
     known = own_order(y)
     if known is None:
-        listed = one_line(", ".join(map(repr, classes[:NAMED])), 80) + (
-            ", …" if len(classes) > NAMED else ""
-        )
         raise InputError(
-            f"family='ordinal': the labels {listed} have no order of their own; give it, lowest "
-            "first, as order=[…] (--order on the command line), or make y an ordered categorical, "
+            f"family='ordinal': the labels {some(classes)} have no order of their own; give it, "
+            "lowest first, as order=[…] (--order on the command line), or make y an ordered categorical, "
             "pd.Categorical(y, […], ordered=True), or numbers"
         )
     return known
