@@ -212,8 +212,8 @@ def _own_order(y: Any, classes: list[str]) -> list[str]:
     if known is None:
         raise InputError(
             f"family='ordinal': the labels {some(classes)} have no order of their own; give it, "
-            "lowest first, as order=[…] (--order on the command line), or make y an ordered categorical, "
-            "pd.Categorical(y, […], ordered=True), or numbers"
+            "lowest first, as order=[…] (--order on the command line), or make y an ordered "
+            "categorical, pd.Categorical(y, […], ordered=True), or numbers"
         )
     return known
 
