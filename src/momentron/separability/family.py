@@ -198,24 +198,17 @@ def modelled(
             "for which every probability is at most 1"
         )
     is_ordered = getattr(getattr(y, "cat", y), "ordered", False) and name not in COUNTS
-    if order is not None:
-        known = _given_order(order, family.name, {*table.labels})
-    elif family.has_thresholds or is_ordered:
-        known = _own_order(y, family.classes)
-    else:
+    if order is None and not (family.has_thresholds or is_ordered):
         return family
-    return replace(family, classes=sorted(family.classes, key=known.index))
-
-
-def _own_order(y: Any, classes: list[str]) -> list[str]:
-    known = own_order(y)
+    known = own_order(y) if order is None else _given_order(order, family.name, {*table.labels})
     if known is None:
+        listed = some([repr(name) for name in family.classes])
         raise InputError(
-            f"family='ordinal': the labels {some(classes)} have no order of their own; give it, "
-            "lowest first, as order=[…] (--order on the command line), or make y an ordered "
-            "categorical, pd.Categorical(y, […], ordered=True), or numbers"
+            f"family='ordinal': the labels {listed} have no order of their own; give it, lowest "
+            "first, as order=[…] (--order on the command line), or make y an ordered categorical, "
+            "pd.Categorical(y, […], ordered=True), or numbers"
         )
-    return known
+    return replace(family, classes=sorted(family.classes, key=known.index))
 
 
 def _given_order(order: Sequence[Any], name: str, known: set[str]) -> list[str]:
