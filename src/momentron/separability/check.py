@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -212,7 +212,7 @@ def _kind_otherwise(
     verdict rests on such differences. A margin far above them settles the question, and numbers
     that both readings share leave none.
     """
-    kind, values = proof["kind"], cone.design.numbers.values
+    kind, values = proof["kind"], cone.X.data
     if kind == "undecided" or values.size > FEW_ENTRIES:
         return None
     if not is_rounded(values).any():
@@ -294,9 +294,11 @@ class _Decision:
                 found = margin_interval(cone, [])
                 if found.lower > 0.0:
                     return self._verified("separable", found)
+        proposal: Proposal | None = None
         for bits in DIRECTION_BITS:
             try:
-                return self._from_floats(conflict, bits)
+                proposal = proposal or propose(cone.rows)
+                return self._from_floats(proposal, conflict, bits)
             except (TooLarge, ProofTooLarge) as error:
                 self.reason = too_large(error)
                 return self._partial(conflict)
@@ -304,10 +306,6 @@ class _Decision:
                 continue
         w, boundary, smallest = exact_pair(cone)
         return self._closed(w, boundary, conflict=conflict or smallest)
-
-    @cached_property
-    def _proposal(self) -> Proposal:
-        return propose(self.cone.rows)
 
     def _verified(self, kind: str, found: Interval, **parts: Any) -> dict[str, Any]:
         """A proof, once its JSON has been verified: what is written is what will be read."""
@@ -322,9 +320,11 @@ class _Decision:
         kind = "quasi-separable" if w else "overlapping"
         return self._verified(kind, Interval(w=w), boundary=boundary, **parts)
 
-    def _from_floats(self, conflict: ExactWeights | None, bits: int) -> dict[str, Any]:
+    def _from_floats(
+        self, proposal: Proposal, conflict: ExactWeights | None, bits: int
+    ) -> dict[str, Any]:
         """The exact proof nearest to the proposal, whose free weights have so many bits."""
-        cone, (w, strict, q, support) = self.cone, self._proposal
+        cone, (w, strict, q, support) = self.cone, proposal
         if strict.all():
             return self._closed(cone.rows.whole(w), [])
         boundary = np.flatnonzero(~strict)

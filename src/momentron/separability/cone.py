@@ -7,6 +7,7 @@ its cone alone: in floats, which propose, and in integers, which prove.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -29,53 +30,39 @@ PIECE = 1 << 19  # entries that are multiplied at a time
 BYTES_PER_ENTRY = 40  # of the matrix of all pairs, at the worst moment of a proposal
 
 
-class Numbers:
-    """Floats as integers m·base^e in units of 1/scale, each e ≥ 0.
+class ExactRows:
+    """Rows of integers m·base^e in units of 1/scale, each e ≥ 0: floats, exactly.
 
     A float is an integer times a power of two or, as a decimal, of ten.
+
+    Attributes
+    ----------
+    places : csr_array of shape (n, width)
+        Which of the floats an entry is, counted from 1; negative if its sign is the other one.
     """
 
-    def __init__(self, values: np.ndarray, decimals: str) -> None:
-        self.values, self.base = values, 10 if decimals == "shortest" else 2
+    def __init__(self, X: Any, decimals: str) -> None:
+        places = np.arange(1, X.nnz + 1, dtype=X.indptr.dtype)
+        self.places = sp.csr_array((places, X.indices, X.indptr), shape=X.shape)
+        self.values, self.base = X.data, 10 if decimals == "shortest" else 2
         if decimals == "shortest":
-            integers, powers = shortest_decimals(values)
+            integers, powers = shortest_decimals(X.data)
         else:
-            mantissas, powers = np.frexp(values)
+            mantissas, powers = np.frexp(X.data)
             integers = (mantissas * 2.0**53).astype(np.int64)
             zeros = np.frexp((integers & -integers).astype(np.float64))[1] - 1
             integers, powers = integers >> zeros, powers - 53 + zeros
         unit = min(0, int(powers.min(initial=0)))
         self.integers, self.powers = integers, (powers - unit).astype(np.int16)
         self.scale = int(self.base**-unit)
-        high = int(np.frexp(np.abs(values).max(initial=0.0))[1])
+        high = int(np.frexp(np.abs(X.data).max(initial=0.0))[1])
         self.bits = max(0, high) + self.scale.bit_length()  # of the longest integer, at most
 
-    def residues(self, at: np.ndarray) -> np.ndarray:
-        """Some of the integers modulo PRIME."""
-        powers = self.powers[at]
-        factors = [pow(self.base, e, PRIME) for e in range(int(powers.max(initial=0)) + 1)]
-        return self.integers[at] % PRIME * np.array(factors)[powers] % PRIME
-
-    def whole(self, at: np.ndarray, bits: int) -> np.ndarray:
-        """Some of the integers; sums of their products with numbers of so many bits fit."""
-        powers = self.powers[at]
-        kind: Any = np.int64 if self.bits + bits + at.size.bit_length() < 62 else object
-        factors = [self.base**e for e in range(int(powers.max(initial=0)) + 1)]
-        return self.integers[at].astype(kind) * np.array(factors, kind)[powers]
-
-
-class ExactRows:
-    """Rows of integers, in units of 1/scale.
-
-    Attributes
-    ----------
-    numbers : Numbers
-    places : csr_array of shape (n, width)
-        Which of the numbers an entry is, counted from 1; negative if its sign is the other one.
-    """
-
-    def __init__(self, places: Any, numbers: Numbers) -> None:
-        self.places, self.numbers = places, numbers
+    def having(self, places: Any) -> "ExactRows":
+        """Other rows of the same floats."""
+        found = copy(self)
+        found.places = places
+        return found
 
     def _with(self, places: Any, values: np.ndarray) -> Any:
         """Values for the entries, with their signs."""
@@ -83,25 +70,36 @@ class ExactRows:
         return sp.csr_array(parts, shape=places.shape)
 
     def floats(self) -> Any:
-        return self._with(self.places, self.numbers.values[np.abs(self.places.data) - 1])
+        return self._with(self.places, self.values[np.abs(self.places.data) - 1])
 
     def residues(self, rows: np.ndarray) -> Any:
         """Some rows modulo PRIME."""
         places = self.places[rows]
-        found = self._with(places, self.numbers.residues(np.abs(places.data) - 1))
+        at = np.abs(places.data) - 1
+        powers = self.powers[at]
+        factors = [pow(self.base, e, PRIME) for e in range(int(powers.max(initial=0)) + 1)]
+        values = self.integers[at] % PRIME * np.array(factors)[powers] % PRIME
+        found = self._with(places, values)
         found.data = (found.data % PRIME).astype(np.float64)
         return found
 
     def _pieces(self, rows: Any, bits: int) -> Iterator[tuple[int, Any]]:
-        """(position of the first, integers) of some rows, a piece at a time."""
-        places = self.places if rows is None else self.places[rows]
-        n = places.shape[0]
-        step = max(1, PIECE * n // max(1, places.nnz))
+        """(position of the first, integers) of some rows, a piece at a time.
+
+        Sums of their products with numbers of so many bits fit into their type.
+        """
+        every = self.places if rows is None else self.places[rows]
+        n = every.shape[0]
+        step = max(1, PIECE * n // max(1, every.nnz))
         for start in range(0, n, step):
             require_time()
-            piece = places[start : start + step]
-            values = self.numbers.whole(np.abs(piece.data) - 1, bits)
-            yield start, (piece.indptr, piece.indices, values * np.sign(piece.data))
+            places = every[start : start + step]
+            at = np.abs(places.data) - 1
+            kind: Any = np.int64 if self.bits + bits + at.size.bit_length() < 62 else object
+            powers = self.powers[at]
+            factors = [self.base**e for e in range(int(powers.max(initial=0)) + 1)]
+            values = self.integers[at].astype(kind) * np.array(factors, kind)[powers]
+            yield start, (places.indptr, places.indices, values * np.sign(places.data))
 
     def vectors(self, rows: np.ndarray) -> list[Vector]:
         """Some rows by coordinate."""
@@ -192,10 +190,10 @@ class Cone:
         self.fit_intercept = self.family.fit_intercept
         self.codes = self._codes()
         self.kept = np.flatnonzero(self.codes >= 0)
-        # at a cost that does not depend on how many columns are zero
-        parts = X.data, np.searchsorted(self.table.used, X.indices), X.indptr
-        self.n_features = int(self.table.used.size)
-        self.X = sp.csr_array(parts, shape=(self.n, self.n_features))
+        self.X, self.n_features = X, int(self.table.used.size)
+        if self.n_features < X.shape[1]:  # at a cost that does not depend on how many they are
+            parts = X.data, np.searchsorted(self.table.used, X.indices), X.indptr
+            self.X = sp.csr_array(parts, shape=(self.n, self.n_features))
         self.width = self.n_features + self.family.n_intercepts
         self.n_coordinates = self.family.n_blocks * self.width
         # (block, sign, shift) by class, other class and term; the sign is 0 if there is none
@@ -256,14 +254,12 @@ class Cone:
         X = self.X
         if self.fit_intercept:
             X = sp.hstack([X, np.ones((self.n, 1))], format="csr")
-        places = np.arange(1, X.nnz + 1, dtype=X.indptr.dtype)
-        numbers = Numbers(X.data, self.table.decimals)
-        return ExactRows(sp.csr_array((places, X.indices, X.indptr), shape=X.shape), numbers)
+        return ExactRows(X, self.table.decimals)
 
     @property
     def scale(self) -> int:
         """Every entry of X is an integer over it: a power of two, or of ten."""
-        return self.design.numbers.scale
+        return self.design.scale
 
     def pair_rows(self, pairs: np.ndarray) -> ExactRows:
         """The vectors a of some pairs."""
@@ -279,7 +275,7 @@ class Cone:
                 coordinates[part.indices == self.n_features] += shift
             shape = (pairs.size, self.n_coordinates)
             parts.append(sp.csr_array((part.data, coordinates, part.indptr), shape=shape))
-        return ExactRows(sum(parts[1:], parts[0]), self.design.numbers)
+        return self.design.having(sum(parts[1:], parts[0]))
 
     @cached_property
     def pairs(self) -> ExactRows:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.errors import InputError, one_line, short
+from momentron.errors import InputError, one_line, short, some
 from momentron.verify.exact_table import Table
 from momentron.verify.outcomes import label_texts, own_order
 
@@ -40,7 +40,6 @@ MODELS = {  # the first link of each family is its default
     "ordinal": DISTRIBUTIONS,
 }
 COUNTS = {"poisson": 0, "negative-binomial": 0, "truncated-poisson": 1}  # family: least count
-NAMED = 12  # labels that a message lists
 
 
 @dataclass(frozen=True)
@@ -199,27 +198,17 @@ def modelled(
             "for which every probability is at most 1"
         )
     is_ordered = getattr(getattr(y, "cat", y), "ordered", False) and name not in COUNTS
-    if order is not None:
-        known = _given_order(order, family.name, {*table.labels})
-    elif family.has_thresholds or is_ordered:
-        known = _own_order(y, family.classes)
-    else:
+    if order is None and not (family.has_thresholds or is_ordered):
         return family
-    return replace(family, classes=sorted(family.classes, key=known.index))
-
-
-def _own_order(y: Any, classes: list[str]) -> list[str]:
-    known = own_order(y)
+    known = own_order(y) if order is None else _given_order(order, family.name, {*table.labels})
     if known is None:
-        listed = one_line(", ".join(map(repr, classes[:NAMED])), 80) + (
-            ", …" if len(classes) > NAMED else ""
-        )
+        listed = some([repr(name) for name in family.classes])
         raise InputError(
             f"family='ordinal': the labels {listed} have no order of their own; give it, lowest "
             "first, as order=[…] (--order on the command line), or make y an ordered categorical, "
             "pd.Categorical(y, […], ordered=True), or numbers"
         )
-    return known
+    return replace(family, classes=sorted(family.classes, key=known.index))
 
 
 def _given_order(order: Sequence[Any], name: str, known: set[str]) -> list[str]:

@@ -122,24 +122,22 @@ def lower_bound(cone: Cone, w: list[int]) -> float:
     least = min(cone.pairs.sides(w), default=0)
     if least <= 0:
         return 0.0
-    vectors = [w[c : c + cone.width][: cone.n_features] for c in range(0, len(w), cone.width)]
-    length = Fraction(sum(v * v for vector in vectors for v in vector))
-    if len(vectors) > 1:  # the least over all shifts by one vector; w_0 = 0
-        sums = [sum(column) for column in zip(*vectors, strict=True)]
-        length -= Fraction(sum(v * v for v in sums), len(vectors) + 1)
+    W = np.array(w, object).reshape(-1, cone.width)[:, : cone.n_features]
+    length = Fraction(int((W * W).sum()))
+    if len(W) > 1:  # the least over all shifts by one vector; w_0 = 0
+        length -= Fraction(int((W.sum(axis=0) ** 2).sum()), len(W) + 1)
     return rational_root(Fraction(least**2, cone.scale**2) / length) if length else 0.0
 
 
 def upper_bound(cone: Cone, dual: ExactWeights) -> float:
     """A float at least ‖Σ q a‖ / Σ q; inf where q does not cancel along the intercepts."""
-    total = cone.pair_rows(dual.pairs).combine(dual.numerators)
-    vectors = [total[c : c + cone.width] for c in range(0, len(total), cone.width)]
-    if any(v for vector in vectors for v in vector[cone.n_features :]):
+    total = np.array(cone.pair_rows(dual.pairs).combine(dual.numerators), object)
+    total, flow = np.split(total.reshape(-1, cone.width), [cone.n_features], axis=1)
+    if flow.any():
         return math.inf
-    columns = list(zip(*(v[: cone.n_features] for v in vectors), strict=True))
-    square = sum(v * v for column in columns for v in column)
-    if len(vectors) > 1:  # what the other classes sum to, class 0 has with the other sign
-        square += sum(sum(column) ** 2 for column in columns)
+    square = int((total * total).sum())
+    if len(total) > 1:  # what the other classes sum to, class 0 has with the other sign
+        square += int((total.sum(axis=0) ** 2).sum())
     return rational_root(Fraction(square, (sum(dual.numerators) * cone.scale) ** 2), up=True)
 
 

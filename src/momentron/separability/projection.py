@@ -114,9 +114,7 @@ class Rows:
                     raise NotFound("least squares leave rows on the wrong side")
                 n_left, chosen = n_left - 1, rng.permutation(chosen)
                 continue
-            half = 1 + chosen.size // 2
-            worst = added[np.argsort(sides[added], kind="stable")[:half]]
-            added = np.append(worst, rng.permutation(added)[:half])
+            added = added[np.argsort(sides[added], kind="stable")[: 1 + chosen.size]]
             chosen = among if among.size <= FEW * size else np.union1d(chosen, added)
 
 

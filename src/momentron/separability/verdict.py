@@ -235,23 +235,19 @@ class Verdict(ProofFacts):
         }
         parts = [facts_table(facts), *(f"<div>{escape(note)}</div>" for note in self.notes)]
         if self.classes_sentence:
-            parts.append(self._classes_markup())
+            pairs = most_separated_first(self.class_pairs)
+            left = len(pairs) - SHOWN
+            words = "classes in the joint model" + (f", and {left} more pairs" if left > 0 else "")
+            names = ("class", "and", "kind", "examples on the boundary")
+            rows = [(p.first, p.second, p.kind, sum(p.boundary)) for p in pairs[:SHOWN]]
+            parts.append(f"<div>{words}</div>" + rows_table(names, rows))
         if self.conflict:
             names = ("row", "class", "against", "weight")
             heaviest = sorted(self.conflict, key=lambda s: -s.weight)[:SHOWN]
-            rows = [(self.row_name(s.row), s.label, s.against, s.weight) for s in heaviest]
+            named = [(self.row_name(s.row), s.label, s.against, s.weight) for s in heaviest]
             words = f"{len(self.conflict)} rows in conflict: their weighted class averages coincide"
-            parts.append(f"<div>{words}</div>" + rows_table(names, rows))
+            parts.append(f"<div>{words}</div>" + rows_table(names, named))
         return card("Verdict", escape(self.sentence), self.lower, self.upper, *parts)
-
-    def _classes_markup(self) -> str:
-        """The table of classes that separate, or do not."""
-        pairs = most_separated_first(self.class_pairs)
-        left = len(pairs) - SHOWN
-        words = "classes in the joint model" + (f", and {left} more pairs" if left > 0 else "")
-        names = ("class", "and", "kind", "examples on the boundary")
-        rows = [(p.first, p.second, p.kind, sum(p.boundary)) for p in pairs[:SHOWN]]
-        return f"<div>{words}</div>" + rows_table(names, rows)
 
     def __repr__(self) -> str:
         upper = "inf" if math.isinf(self.upper) else f"{self.upper:.12g}"

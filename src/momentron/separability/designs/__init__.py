@@ -80,11 +80,10 @@ def _encoded(X: Any) -> Any:
     """A frame whose categories are dummies, one per level but the first; the rest as it is."""
     if not is_frame(X):
         return X
-    kinds = [str(kind) for kind in X.dtypes]
-    for name, kind in zip(X.columns, kinds, strict=True):
-        if kind in TEXT:
-            _refuse_text(X[name], name)
-    if "category" not in kinds:
+    for name, column in X.items():
+        if str(column.dtype) in TEXT:
+            _refuse_text(column, name)
+    if "category" not in map(str, X.dtypes):
         return X
     import pandas as pd
 
@@ -111,8 +110,7 @@ def _encoded(X: Any) -> Any:
 
 def _refuse_text(column: Any, name: Any) -> None:
     """Refuse a column in which some cell is text that is not a number."""
-    texts = [cell for cell in np.ravel(column.to_numpy(dtype=object)) if isinstance(cell, str)]
-    for cell in texts:
+    for cell in (cell for cell in column if isinstance(cell, str)):
         try:
             float(cell)
         except ValueError:

@@ -197,12 +197,8 @@ def _frequencies(model: Any) -> np.ndarray | None:
     often = getattr(model, "freq_weights", None)
     if often is None:
         return None
-    y = np.asarray(model.endog, np.float64)
-    is_proportion = bool(((y != 0.0) & (y != 1.0)).any()) and np.all(
-        getattr(model, "n_trials", 0) == 1
-    )
-    trials = model.var_weights if is_proportion else 1.0
-    return np.asarray(often, np.float64) * trials
+    is_plain = np.isin(model.endog, (0, 1)).all() or np.any(getattr(model, "n_trials", 0) != 1)
+    return np.asarray(often, np.float64) * (1.0 if is_plain else model.var_weights)
 
 
 def _weights(model: Any) -> np.ndarray:
