@@ -85,8 +85,8 @@ def check(
         with progress("finding the features needed", max_time=max_time, quiet=as_json):
             roles = feature_roles(verdict, design.X, design.y, max_time=max_time)
     order_taken = [f"order {' < '.join(verdict.classes)}"] if verdict.family == "ordinal" else []
-    summary = {"data": source.title, "read": [*taken, *order_taken]}
-    summary |= summarise(design, verdict, roles)
+    found = summarise(design, verdict, roles)
+    summary = {"data": source.title, "read": [*taken, *order_taken]} | found
     show = partial(say_json if as_json else print_summary, summary)
     answer(show, proof, verdict.to_json(), word=None if as_json else "saved")
     raise typer.Exit(EXIT_CODES[verdict.kind])

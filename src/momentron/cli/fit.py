@@ -1,6 +1,7 @@
 """`momentron fit`: the certified margin of a data set."""
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,9 +24,8 @@ from momentron.result import labels_of
 from momentron.status import Predictor
 from momentron.streams import BlockData
 
-BUDGET_REACHED = 1
 # options that `max_margin` takes as they are
-SAME_OPTIONS = ["kernel", "degree", "coef0", "cache_size", "C", "penalty", "checkpoint"]
+SAME_OPTIONS = ["kernel", "gamma", "degree", "coef0", "cache_size", "C", "penalty", "checkpoint"]
 SAME_OPTIONS += ["tol", "max_iter", "max_time", "max_memory"]
 # what a summary has from the result as it is
 SAME = ("method", "lower", "upper", "gap", "margin", "is_soft", "passes", "seconds")
@@ -92,6 +92,8 @@ def fit(
     Exit code 0: answered. 1: a budget ended first. 2: bad input.
     """
     given = locals()
+    with suppress(ValueError):  # of "scale" and "auto"
+        given["gamma"] = float(gamma)
     for path in (save, checkpoint):
         if path is not None:
             require_writable(path)
@@ -105,7 +107,6 @@ def fit(
     options = FitOptions.from_arguments(
         **{name: given[name] for name in SAME_OPTIONS},
         method=named_solver(method),
-        gamma=as_number(gamma),
         fit_intercept=intercept,
         block_size=blocks.block_size if wants_blocks else None,
         verbose=0 if as_json else 1,
@@ -131,7 +132,7 @@ def fit(
     show = partial(say_json if as_json else print_summary, summary)
     write = partial(write_model, result=result, columns=columns, kernel=through)
     answer(show, save, write, word=None if as_json else "saved")
-    raise typer.Exit(0 if result.status.is_final else BUDGET_REACHED)
+    raise typer.Exit(0 if result.status.is_final else 1)
 
 
 def _require_blocks(source: Source, class_weight: str | None) -> None:
@@ -162,14 +163,6 @@ def as_class_weight(text: str | None, classes: np.ndarray) -> str | dict[Any, fl
     except KeyError as error:
         label, known = short(error.args[0]), ", ".join(list(labels)[:12])
         raise InputError(f"--class-weight names {label}; the labels are {known}") from None
-
-
-def as_number(word: str) -> float | str:
-    """A number where the word is one."""
-    try:
-        return float(word)
-    except ValueError:
-        return word
 
 
 def summarise(fitted: Fits, title: str, taken: list[str]) -> dict[str, Any]:

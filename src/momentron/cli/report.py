@@ -35,7 +35,6 @@ from momentron.views.display.style import CLASS_COLOURS, GREY, INK, require, sav
 from momentron.views.display.views import Fitted
 from momentron.views.markup import escape, facts_table, rows_table
 
-ROLE_SECONDS = 10.0  # for all features together, where no other time is given
 FEATURES_SHOWN = 40
 MOST_POINTS = 1500
 BAR = 12  # characters of the longest bar
@@ -160,7 +159,7 @@ def examine(
         model.fit(X, y)
     roles: list[FeatureRole] = []
     if verdict.is_separable:
-        seconds = ROLE_SECONDS if max_time is None else max_time
+        seconds = 10.0 if max_time is None else max_time  # for all features together
         with progress("finding the features needed", max_time=seconds):
             roles = feature_roles(verdict, X, y, max_time=seconds)
     return Findings(title, X, np.asarray(y), verdict, model, roles, feature_names)

@@ -36,7 +36,6 @@ _MNIST = (
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
 )
 _CIFAR10 = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
-TIMEOUT = 60.0  # seconds without an answer after which a download gives up
 FAILURES = (OSError, ValueError, http.client.HTTPException, tarfile.TarError)
 MD5 = {  # of the files for which it is known
     "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
@@ -300,7 +299,7 @@ def fetch(urls: Sequence[str], path: Path) -> None:
     """
     for url in urls:
         try:
-            with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
+            with urllib.request.urlopen(url, timeout=60.0) as answer:
                 content: bytes = answer.read()  # which raises where less came than announced
             found = hashlib.md5(content, usedforsecurity=False).hexdigest()
             expected = MD5.get(url.rsplit("/", 1)[1], found)

@@ -173,10 +173,7 @@ def _read(suffix: str, content: bytes, options: TableOptions, y: Any) -> Table:
         is_svmlight = bool(_SVMLIGHT_LINE.match(text.lstrip().split("\n", 1)[0]))
     if is_svmlight:
         return read_svmlight(text, options)
-    # labels are compared as they are written; counts of successes are numbers
-    as_text = options.failures is None
-    found = read_columns(text, options, TEXT_TABLES[suffix], labels_as_text=as_text)
-    return found.table(options)
+    return read_columns(text, options, TEXT_TABLES[suffix]).table(options)
 
 
 def read_frame(
@@ -196,8 +193,8 @@ def read_frame(
         options.require_plain(why, but=("delimiter", "decimal", "na", "drop_na", "weight"))
         if suffix not in TEXT_TABLES:
             raise InputError(f"has suffix {suffix!r}; --formula reads .csv, .tsv and .txt")
-        usual = TEXT_TABLES[suffix]
-        found = read_columns(text_of(content), options, usual, labels_as_text=False)
+        options = replace(options, has_labels=False)
+        found = read_columns(text_of(content), options, TEXT_TABLES[suffix])
         if not found.is_named:
             raise InputError("has no header, so a formula cannot name its columns")
         columns = dict(enumerate(found.columns))
