@@ -189,7 +189,7 @@ def summarise(fitted: Fits, title: str, taken: list[str]) -> dict[str, Any]:
 
 def print_summary(summary: dict[str, Any]) -> None:
     """The answer, one fact per line."""
-    classes, n, in_blocks = summary["classes"], summary["rows"], "bytes_read" in summary
+    classes, n = summary["classes"], summary["rows"]
     class_names = " against ".join(classes) if len(classes) == 2 else f"{len(classes)} classes"
     margin, quantity = f"{'best' if len(classes) == 2 else 'joint'} margin", ""
     if summary["is_soft"]:
@@ -201,7 +201,8 @@ def print_summary(summary: dict[str, Any]) -> None:
         classifier = f"{summary['classifier']}{hint}"
     error, seconds = summary["training_error"], summary["seconds"]
     steps = counted(summary["iterations"], "iteration")
-    passes = counted(summary["passes"], "pass")
+    passes, read = counted(summary["passes"], "pass"), summary.get("bytes_read", 0)
+    speed = f"{read / 1e9:.3f} GB, {read / max(seconds, 1e-9) / 1e6:.0f} MB/s" if read else ""
     facts = [
         ("read", "; ".join(summary.get("read", ()))),
         ("verdict", summary["status"]),
@@ -210,8 +211,6 @@ def print_summary(summary: dict[str, Any]) -> None:
         ("classifier", classifier),
         ("training error", "not counted" if error is None else f"{error:.4%}"),
         ("work", f"{summary['method']}, {steps}, {passes}, {seconds:.3f} s"),
+        ("read", speed),
     ]
-    if in_blocks:
-        read = summary["bytes_read"]
-        facts.append(("read", f"{read / 1e9:.3f} GB, {read / max(seconds, 1e-9) / 1e6:.0f} MB/s"))
     say_facts(f"{summary['data']}: {n} × {summary['features']}, {class_names}", facts)

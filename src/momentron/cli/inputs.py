@@ -57,9 +57,8 @@ class Source(TableOptions):
     def title(self) -> str:
         """What to call the data."""
         name = Path(self.data or "digits").name
-        return (
-            name if self.path or not self.classes else f"{name}, {' against '.join(self.classes)}"
-        )
+        pair = "" if self.path else " against ".join(self.classes or ())
+        return f"{name}, {pair}" if pair else name
 
     def words(self) -> list[str]:
         """The options as a shell takes them, to repeat a command."""

@@ -249,8 +249,8 @@ def load(
 
 def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bool) -> Bunch:
     source, cache = _SETS[name], cache_dir()
-    folders = [folder for folder in (data_dir, os.environ.get(ENVIRONMENT)) if folder]
-    places = [*(Path(folder).expanduser() for folder in folders), cache]
+    folders = (data_dir, os.environ.get(ENVIRONMENT), cache)
+    places = [Path(folder).expanduser() for folder in folders if folder]
     remedy = f"set {ENVIRONMENT} to a folder that holds {' and '.join(source.files)}"
 
     def found() -> list[Path] | None:

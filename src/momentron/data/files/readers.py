@@ -209,7 +209,7 @@ def read_frame(
     named = {*columns_used(names), options.weight}
     with naming(path):
         used = [place for place in columns if found.names[place] in named]
-        kept = found.complete_rows(used, options, found.notes)
+        kept = found.complete_rows(used, options)
     return (frame if kept is None else frame[kept]), found.notes
 
 
