@@ -62,8 +62,9 @@ def predict(
     else:
         write_atomically(out, text)
     if rows.ignored:
-        names = some(rows.ignored)
-        say(f"ignored         {names}: not among the model's features", file=sys.stderr)
+        say(
+            f"ignored         {some(rows.ignored)}: not among the model's features", file=sys.stderr
+        )
     if rows.kept is not None:
         missing = np.count_nonzero(~kept)
         say(f"empty           {missing} of {kept.size} rows lack a feature", file=sys.stderr)

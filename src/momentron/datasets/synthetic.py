@@ -21,7 +21,6 @@ from numpy.typing import DTypeLike, NDArray
 from momentron.data.arguments import as_count, as_generator, as_number
 from momentron.errors import InputError, short
 
-Floats = NDArray[Any]
 Seed = int | np.random.Generator | np.random.RandomState | None
 
 
@@ -52,10 +51,10 @@ class Synthetic:
     X: Any
     y: NDArray[np.int64]
     margin: float
-    coef: Floats
+    coef: NDArray[Any]
     intercept: float
     support: NDArray[np.int64]
-    weights: Floats
+    weights: NDArray[Any]
     fit_intercept: bool
 
 
@@ -153,7 +152,7 @@ def make_separable(
     return Synthetic(X[order], y[order], float(margin), w, b, support[rank], q[rank], fit_intercept)
 
 
-def _orthogonal_rows(rng: np.random.Generator, n: int, w: Floats) -> Floats:
+def _orthogonal_rows(rng: np.random.Generator, n: int, w: NDArray[Any]) -> NDArray[Any]:
     """Draw rows orthogonal to w, of norm about 1 (zero when there is no room)."""
     d = len(w)
     if d == 1:

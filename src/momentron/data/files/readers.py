@@ -245,11 +245,9 @@ def read_rows(
     """
     options = replace(options or TableOptions(), fitted=fitted)
     table = read_data(path, target=target, options=options)
-    n, found = table.X.shape
+    found = table.X.shape[1]
     if sp.issparse(table.X) and found < n_features:
-        X = table.X.tocsr()  # rows end at the last entry that is not zero
-        X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(n, n_features))
-        table = replace(table, X=X)
+        table.X.resize(table.X.shape[0], n_features)  # rows end at the last entry that is not zero
     elif found == n_features - 1 and target is None and Path(path).suffix.lower() != ".npz":
         table = read_data(path, options=replace(options, has_labels=False))
     if table.X.shape[1] != n_features:
