@@ -12,7 +12,7 @@ import typer
 
 from momentron.api import fit as fit_plan
 from momentron.api import plan_fit, reads_in_blocks
-from momentron.cli.inputs import Source, load_data, named_solver, reads_data
+from momentron.cli.inputs import MaxTime, Source, load_data, named_solver, reads_data
 from momentron.cli.model import write_model
 from momentron.cli.output import answer, say_facts, say_json
 from momentron.data.files.table import naming
@@ -39,7 +39,7 @@ def fit(
     ] = "auto",
     tol: Annotated[float, typer.Option(help="Relative gap to certify.")] = 1e-6,
     max_iter: Annotated[int | None, typer.Option(help="Iteration budget.")] = None,
-    max_time: Annotated[float | None, typer.Option(help="Time budget in seconds.")] = None,
+    max_time: MaxTime = None,
     max_memory: Annotated[
         str | None, typer.Option(help="Memory limit, not counting the data, such as 1GB.")
     ] = None,

@@ -22,7 +22,7 @@ import typer
 
 from momentron.cli.check import EXIT_CODES
 from momentron.cli.info import versions
-from momentron.cli.inputs import Source, load_design, reads_data
+from momentron.cli.inputs import MaxTime, Source, load_design, reads_data
 from momentron.cli.output import answer, progress, say_facts
 from momentron.data.safefiles import require_writable
 from momentron.errors import one_line
@@ -62,14 +62,12 @@ def report(
         "report.html"
     ),
     intercept: Annotated[bool, typer.Option(help="Allow an intercept.")] = True,
-    max_time: Annotated[
-        float | None, typer.Option(help="Time budget in seconds for each step.")
-    ] = None,
+    max_time: MaxTime = None,
 ) -> None:
     """Write an HTML page with the verdict, its proof, pictures, and how to repeat it.
 
-    The page needs no network and no scripts; drawing it needs the extra plot (matplotlib). Exit
-    codes are the same as for `momentron check`.
+    The page needs no network and no scripts; drawing it needs the extra plot (matplotlib). The time
+    budget is for each step. Exit codes are the same as for `momentron check`.
     """
     require_writable(out)
     require()

@@ -29,8 +29,7 @@ Pathname = str | os.PathLike[str]
 
 def cache_dir() -> Path:
     """Return the folder for downloads (it need not exist)."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base else Path.home() / ".cache") / "momentron"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "momentron"
 
 
 def reason(error: BaseException) -> str:
