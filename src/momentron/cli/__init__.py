@@ -56,8 +56,6 @@ SETTINGS: dict[str, Any] = {
     "rich_markup_mode": None,  # names and labels in brackets are not markup
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
-BAD_INPUT = 2
-INTERRUPTED = 130
 # click's own, wherever this version of typer has it from
 USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 
@@ -136,9 +134,9 @@ def run(app: typer.Typer, args: list[str] | None = None) -> None:
                 complain(f"{error.format_message().rstrip('.')}; see --help")
         except typer.Abort:
             complain("interrupted")
-            sys.exit(INTERRUPTED)
+            sys.exit(130)
         except (ValueError, OSError, ImportError, MemoryError) as error:
             # scikit-learn and numpy raise plain ValueErrors on bad arrays; ours are InputErrors
             kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
             complain(f"{kind}{str(error).strip() or 'no details are known'}")
-        sys.exit(BAD_INPUT)
+        sys.exit(2)

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from momentron.cli.inputs import OrderOption, Source, as_order, load_design, reads_data
+from momentron.cli.inputs import MaxTime, OrderOption, Source, as_order, load_design, reads_data
 from momentron.cli.output import answer, cell, progress, say_facts, say_json
 from momentron.data.safefiles import require_writable
 from momentron.separability import FeatureRole, Verdict, check_separability, feature_roles
@@ -48,7 +48,7 @@ def check(
     decimals: Annotated[
         str, typer.Option(help="Read floats as their shortest decimals, or as binary numbers.")
     ] = "shortest",
-    max_time: Annotated[float | None, typer.Option(help="Time budget in seconds.")] = None,
+    max_time: MaxTime = None,
     proof: Annotated[Path | None, typer.Option(help="Write the proof to this JSON file.")] = None,
     reference: Annotated[
         str | None,
@@ -85,8 +85,8 @@ def check(
         with progress("finding the features needed", max_time=max_time, quiet=as_json):
             roles = feature_roles(verdict, design.X, design.y, max_time=max_time)
     order_taken = [f"order {' < '.join(verdict.classes)}"] if verdict.family == "ordinal" else []
-    summary = {"data": source.title, "read": [*taken, *order_taken]}
-    summary |= summarise(design, verdict, roles)
+    found = summarise(design, verdict, roles)
+    summary = {"data": source.title, "read": [*taken, *order_taken]} | found
     show = partial(say_json if as_json else print_summary, summary)
     answer(show, proof, verdict.to_json(), word=None if as_json else "saved")
     raise typer.Exit(EXIT_CODES[verdict.kind])

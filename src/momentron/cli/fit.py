@@ -1,6 +1,7 @@
 """`momentron fit`: the certified margin of a data set."""
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ import typer
 
 from momentron.api import fit as fit_plan
 from momentron.api import plan_fit, reads_in_blocks
-from momentron.cli.inputs import Source, load_data, named_solver, reads_data
+from momentron.cli.inputs import MaxTime, Source, load_data, named_solver, reads_data
 from momentron.cli.model import write_model
 from momentron.cli.output import answer, say_facts, say_json
 from momentron.data.files.table import naming
@@ -23,9 +24,8 @@ from momentron.result import labels_of
 from momentron.status import Predictor
 from momentron.streams import BlockData
 
-BUDGET_REACHED = 1
 # options that `max_margin` takes as they are
-SAME_OPTIONS = ["kernel", "degree", "coef0", "cache_size", "C", "penalty", "checkpoint"]
+SAME_OPTIONS = ["kernel", "gamma", "degree", "coef0", "cache_size", "C", "penalty", "checkpoint"]
 SAME_OPTIONS += ["tol", "max_iter", "max_time", "max_memory"]
 # what a summary has from the result as it is
 SAME = ("method", "lower", "upper", "gap", "margin", "is_soft", "passes", "seconds")
@@ -39,7 +39,7 @@ def fit(
     ] = "auto",
     tol: Annotated[float, typer.Option(help="Relative gap to certify.")] = 1e-6,
     max_iter: Annotated[int | None, typer.Option(help="Iteration budget.")] = None,
-    max_time: Annotated[float | None, typer.Option(help="Time budget in seconds.")] = None,
+    max_time: MaxTime = None,
     max_memory: Annotated[
         str | None, typer.Option(help="Memory limit, not counting the data, such as 1GB.")
     ] = None,
@@ -92,6 +92,8 @@ def fit(
     Exit code 0: answered. 1: a budget ended first. 2: bad input.
     """
     given = locals()
+    with suppress(ValueError):  # of "scale" and "auto"
+        given["gamma"] = float(gamma)
     for path in (save, checkpoint):
         if path is not None:
             require_writable(path)
@@ -105,7 +107,6 @@ def fit(
     options = FitOptions.from_arguments(
         **{name: given[name] for name in SAME_OPTIONS},
         method=named_solver(method),
-        gamma=as_number(gamma),
         fit_intercept=intercept,
         block_size=blocks.block_size if wants_blocks else None,
         verbose=0 if as_json else 1,
@@ -131,7 +132,7 @@ def fit(
     show = partial(say_json if as_json else print_summary, summary)
     write = partial(write_model, result=result, columns=columns, kernel=through)
     answer(show, save, write, word=None if as_json else "saved")
-    raise typer.Exit(0 if result.status.is_final else BUDGET_REACHED)
+    raise typer.Exit(0 if result.status.is_final else 1)
 
 
 def _require_blocks(source: Source, class_weight: str | None) -> None:
@@ -164,14 +165,6 @@ def as_class_weight(text: str | None, classes: np.ndarray) -> str | dict[Any, fl
         raise InputError(f"--class-weight names {label}; the labels are {known}") from None
 
 
-def as_number(word: str) -> float | str:
-    """A number where the word is one."""
-    try:
-        return float(word)
-    except ValueError:
-        return word
-
-
 def summarise(fitted: Fits, title: str, taken: list[str]) -> dict[str, Any]:
     """Everything the command reports, as plain numbers."""
     (result,), rows = fitted.results, fitted.rows
@@ -196,7 +189,7 @@ def summarise(fitted: Fits, title: str, taken: list[str]) -> dict[str, Any]:
 
 def print_summary(summary: dict[str, Any]) -> None:
     """The answer, one fact per line."""
-    classes, n, in_blocks = summary["classes"], summary["rows"], "bytes_read" in summary
+    classes, n = summary["classes"], summary["rows"]
     class_names = " against ".join(classes) if len(classes) == 2 else f"{len(classes)} classes"
     margin, quantity = f"{'best' if len(classes) == 2 else 'joint'} margin", ""
     if summary["is_soft"]:
@@ -208,7 +201,8 @@ def print_summary(summary: dict[str, Any]) -> None:
         classifier = f"{summary['classifier']}{hint}"
     error, seconds = summary["training_error"], summary["seconds"]
     steps = counted(summary["iterations"], "iteration")
-    passes = counted(summary["passes"], "pass")
+    passes, read = counted(summary["passes"], "pass"), summary.get("bytes_read", 0)
+    speed = f"{read / 1e9:.3f} GB, {read / max(seconds, 1e-9) / 1e6:.0f} MB/s" if read else ""
     facts = [
         ("read", "; ".join(summary.get("read", ()))),
         ("verdict", summary["status"]),
@@ -217,8 +211,6 @@ def print_summary(summary: dict[str, Any]) -> None:
         ("classifier", classifier),
         ("training error", "not counted" if error is None else f"{error:.4%}"),
         ("work", f"{summary['method']}, {steps}, {passes}, {seconds:.3f} s"),
+        ("read", speed),
     ]
-    if in_blocks:
-        read = summary["bytes_read"]
-        facts.append(("read", f"{read / 1e9:.3f} GB, {read / max(seconds, 1e-9) / 1e6:.0f} MB/s"))
     say_facts(f"{summary['data']}: {n} × {summary['features']}, {class_names}", facts)

@@ -20,6 +20,7 @@ from momentron.separability.designs import Design, read_design
 from momentron.separability.designs.design_formulas import columns_of
 from momentron.solvers import SOLVERS, Solver
 
+MaxTime = Annotated[float | None, typer.Option(help="Time budget in seconds.")]
 OrderOption = Annotated[
     str | None,
     typer.Option(help="For the family ordinal: its labels, lowest first, such as low,mid,high."),
@@ -57,9 +58,8 @@ class Source(TableOptions):
     def title(self) -> str:
         """What to call the data."""
         name = Path(self.data or "digits").name
-        return (
-            name if self.path or not self.classes else f"{name}, {' against '.join(self.classes)}"
-        )
+        pair = "" if self.path else " against ".join(self.classes or ())
+        return f"{name}, {pair}" if pair else name
 
     def words(self) -> list[str]:
         """The options as a shell takes them, to repeat a command."""
@@ -167,15 +167,14 @@ def named_solver(method: str) -> Solver:
             f"--method {short(method)} is not known; choose one of {', '.join(SOLVERS)}, or name "
             f"your own solver as module:Class{meant(method, SOLVERS)}"
         )
-    folder = str(Path.cwd())
-    sys.path.insert(0, folder)
+    sys.path.insert(0, "")
     try:
         module = import_module(module_name)
     except Exception as error:  # whatever a module does when it is read
         reason = f"{type(error).__name__}: {one_line(error)}"
         raise InputError(f"--method {short(method)} cannot be imported: {reason}") from error
     finally:
-        sys.path.remove(folder)
+        sys.path.remove("")
     solver = getattr(module, name, None)
     if solver is None:
         offered = [key for key, value in vars(module).items() if _is_offered(value, module_name)]

@@ -79,12 +79,6 @@ def progress(
         yield tell
 
 
-def require_reader() -> None:
-    """Refuse to compute what is printed and nothing else, where standard output is closed."""
-    if getattr(sys.stdout, "is_gone", False):
-        raise InputError("standard output is closed; write the answer to a file with --out")
-
-
 def print_data(text: str) -> None:
     """Print what other programs read, with a warning where it cannot be printed as it is."""
     sys.stdout.write(text)

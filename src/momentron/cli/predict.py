@@ -10,10 +10,10 @@ import typer
 
 from momentron.cli.inputs import Source, reads_data
 from momentron.cli.model import load_model
-from momentron.cli.output import print_data, require_reader, say
+from momentron.cli.output import print_data, say
 from momentron.data.files import read_rows
 from momentron.data.safefiles import require_writable, write_atomically
-from momentron.errors import some
+from momentron.errors import InputError, some
 from momentron.result import labels_of
 
 
@@ -41,40 +41,34 @@ def predict(
     labels, one with a column more has them. If there are labels, the errors are counted on
     standard error.
     """
-    if out is None:
-        require_reader()
-    else:
+    if out is not None:
         require_writable(out)
+    elif getattr(sys.stdout, "is_gone", False):
+        raise InputError("standard output is closed; write the answer to a file with --out")
     classifier, columns = load_model(model)
     n_features = classifier.n_features_in_
     rows = read_rows(data, n_features, columns, target=source.target, options=source)
     values = classifier.decision_function(rows.X)
-    labels = labels_of(values, classifier.classes_)
-    text = as_csv(
-        values if decision else labels, classifier.classes_ if decision else None, rows.kept
-    )
+    labels, classes = labels_of(values, classifier.classes_), classifier.classes_
+    head = ["decision"] if decision else ["label"]
+    if decision and values.ndim == 2:
+        head = classes.tolist()
+    cells = (values if decision else labels).reshape(len(labels), -1).astype(object)
+    kept = np.ones(len(labels), bool) if rows.kept is None else rows.kept
+    frame = pd.DataFrame(cells, index=np.flatnonzero(kept), columns=head)
+    text = frame.reindex(range(kept.size)).to_csv(index=False, lineterminator="\n")
     if out is None:
         print_data(text)
     else:
         write_atomically(out, text)
     if rows.ignored:
-        names = some(rows.ignored)
-        say(f"ignored         {names}: not among the model's features", file=sys.stderr)
+        say(
+            f"ignored         {some(rows.ignored)}: not among the model's features", file=sys.stderr
+        )
     if rows.kept is not None:
-        missing = np.count_nonzero(~rows.kept)
-        say(f"empty           {missing} of {rows.kept.size} rows lack a feature", file=sys.stderr)
+        missing = np.count_nonzero(~kept)
+        say(f"empty           {missing} of {kept.size} rows lack a feature", file=sys.stderr)
     known = rows.y.astype(str)
     if n_known := np.count_nonzero(known != ""):
         wrong = np.count_nonzero((labels.astype(str) != known) & (known != ""))
         say(f"errors          {wrong} of {n_known} ({wrong / n_known:.4%})", file=sys.stderr)
-
-
-def as_csv(values: np.ndarray, classes: np.ndarray | None, kept: np.ndarray | None = None) -> str:
-    """One line per row: a label, a decision value, or one output per class; empty if not kept."""
-    head = ["label" if classes is None else "decision"]
-    if classes is not None and values.ndim == 2:
-        head = classes.tolist()
-    cells = values.reshape(len(values), -1).astype(object)
-    kept = np.ones(len(values), bool) if kept is None else kept
-    frame = pd.DataFrame(cells, index=np.flatnonzero(kept), columns=head)
-    return str(frame.reindex(range(kept.size)).to_csv(index=False, lineterminator="\n"))

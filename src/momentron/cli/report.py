@@ -22,7 +22,7 @@ import typer
 
 from momentron.cli.check import EXIT_CODES
 from momentron.cli.info import versions
-from momentron.cli.inputs import Source, load_design, reads_data
+from momentron.cli.inputs import MaxTime, Source, load_design, reads_data
 from momentron.cli.output import answer, progress, say_facts
 from momentron.data.safefiles import require_writable
 from momentron.errors import one_line
@@ -35,7 +35,6 @@ from momentron.views.display.style import CLASS_COLOURS, GREY, INK, require, sav
 from momentron.views.display.views import Fitted
 from momentron.views.markup import escape, facts_table, rows_table
 
-ROLE_SECONDS = 10.0  # for all features together, where no other time is given
 FEATURES_SHOWN = 40
 MOST_POINTS = 1500
 BAR = 12  # characters of the longest bar
@@ -63,14 +62,12 @@ def report(
         "report.html"
     ),
     intercept: Annotated[bool, typer.Option(help="Allow an intercept.")] = True,
-    max_time: Annotated[
-        float | None, typer.Option(help="Time budget in seconds for each step.")
-    ] = None,
+    max_time: MaxTime = None,
 ) -> None:
     """Write an HTML page with the verdict, its proof, pictures, and how to repeat it.
 
-    The page needs no network and no scripts; drawing it needs the extra plot (matplotlib). Exit
-    codes are the same as for `momentron check`.
+    The page needs no network and no scripts; drawing it needs the extra plot (matplotlib). The time
+    budget is for each step. Exit codes are the same as for `momentron check`.
     """
     require_writable(out)
     require()
@@ -160,7 +157,7 @@ def examine(
         model.fit(X, y)
     roles: list[FeatureRole] = []
     if verdict.is_separable:
-        seconds = ROLE_SECONDS if max_time is None else max_time
+        seconds = 10.0 if max_time is None else max_time  # for all features together
         with progress("finding the features needed", max_time=seconds):
             roles = feature_roles(verdict, X, y, max_time=seconds)
     return Findings(title, X, np.asarray(y), verdict, model, roles, feature_names)

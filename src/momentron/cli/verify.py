@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from momentron.cli.inputs import OrderOption, Source, as_order, load_design, reads_data
+from momentron.cli.inputs import MaxTime, OrderOption, Source, as_order, load_design, reads_data
 from momentron.cli.output import complain, say
 from momentron.data.files.table import require_file
 from momentron.data.safefiles import open_regular
@@ -26,9 +26,7 @@ def verify(
     proof: Annotated[Path, typer.Argument(help="A proof written by `momentron check --proof`.")],
     source: Source,
     order: OrderOption = None,
-    max_time: Annotated[
-        float | None, typer.Option(help="Seconds after which to give up; no limit by default.")
-    ] = None,
+    max_time: MaxTime = None,
 ) -> None:
     """Check a proof of separability in exact arithmetic, trusting no solver.
 

@@ -21,7 +21,6 @@ from momentron.data.arguments import machine_memory
 
 Arrays = dict[str, np.ndarray]
 WORDS = "words"
-DIGEST = 65  # bytes of a SHA-256 in hexadecimal and the end of its line
 
 
 class UnreadableFile(ValueError):
@@ -55,7 +54,7 @@ def read_arrays(stream: IO[bytes], title: bytes) -> tuple[dict[str, str], Arrays
     """
     if stream.read(len(title)) != title:
         raise UnreadableFile("is not a checkpoint of this version")
-    digest = stream.read(DIGEST)
+    digest = stream.read(65)  # in hexadecimal, and the end of its line
     size, memory = os.fstat(stream.fileno()).st_size, machine_memory()
     if size > memory:
         raise UnreadableFile(f"takes {size} bytes, but only {memory:.0f} fit into memory")

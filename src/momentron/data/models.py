@@ -65,9 +65,7 @@ def to_last_layer(model: Any, X: Any, name: str | None = None) -> tuple[Any, Any
     The network is run in evaluation mode, without gradients, some rows at a time; its mode is put
     back. If no layer is named, the outputs must be the outputs of the layer that was taken.
     """
-    torch = sys.modules.get("torch")
-    layer = last_layer(model, name)
-    assert torch is not None, "a network is there"
+    layer, torch = last_layer(model, name), sys.modules["torch"]
     X = X if torch.is_tensor(X) else torch.as_tensor(X, dtype=layer.weight.dtype)
     modes = [(part, part.training) for part in model.modules()]
     met: list[tuple[Any, Any]] = []

@@ -12,13 +12,12 @@ def call_of(thing: Any) -> str:
 
     Parameters are read from attributes of their name, or of their name and "_size".
     """
-    wanted = list(inspect.signature(type(thing)).parameters)
     try:
         usual = {key: words_of(value) for key, value in vars(type(thing)()).items()}
     except Exception:  # it has no defaults
         usual = {}
     words = []
-    for name in wanted:
+    for name in inspect.signature(type(thing)).parameters:
         key = next((key for key in (name, f"{name}_size") if key in vars(thing)), None)
         word = None if key is None else words_of(vars(thing)[key])
         if word is not None and word != usual.get(str(key)):

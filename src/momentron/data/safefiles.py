@@ -20,7 +20,6 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 PRIVATE = 0o600
-SHARED = 0o666  # less what the umask takes
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _CREATE = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
@@ -30,8 +29,7 @@ Pathname = str | os.PathLike[str]
 
 def cache_dir() -> Path:
     """Return the folder for downloads (it need not exist)."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base else Path.home() / ".cache") / "momentron"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "momentron"
 
 
 def reason(error: BaseException) -> str:
@@ -86,7 +84,7 @@ def require_writable(path: Pathname) -> None:
 
 
 def write_atomically(
-    path: Pathname, content: bytes | str | Callable[[IO[bytes]], object], mode: int = SHARED
+    path: Pathname, content: bytes | str | Callable[[IO[bytes]], object], mode: int = 0o666
 ) -> None:
     """Replace the file by one with this content, or with what a function writes to a stream.
 

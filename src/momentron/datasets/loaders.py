@@ -36,7 +36,6 @@ _MNIST = (
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
 )
 _CIFAR10 = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
-TIMEOUT = 60.0  # seconds without an answer after which a download gives up
 FAILURES = (OSError, ValueError, http.client.HTTPException, tarfile.TarError)
 MD5 = {  # of the files for which it is known
     "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
@@ -250,8 +249,8 @@ def load(
 
 def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bool) -> Bunch:
     source, cache = _SETS[name], cache_dir()
-    folders = [folder for folder in (data_dir, os.environ.get(ENVIRONMENT)) if folder]
-    places = [*(Path(folder).expanduser() for folder in folders), cache]
+    folders = (data_dir, os.environ.get(ENVIRONMENT), cache)
+    places = [Path(folder).expanduser() for folder in folders if folder]
     remedy = f"set {ENVIRONMENT} to a folder that holds {' and '.join(source.files)}"
 
     def found() -> list[Path] | None:
@@ -300,7 +299,7 @@ def fetch(urls: Sequence[str], path: Path) -> None:
     """
     for url in urls:
         try:
-            with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
+            with urllib.request.urlopen(url, timeout=60.0) as answer:
                 content: bytes = answer.read()  # which raises where less came than announced
             found = hashlib.md5(content, usedforsecurity=False).hexdigest()
             expected = MD5.get(url.rsplit("/", 1)[1], found)

@@ -24,7 +24,6 @@ from scipy.sparse import csr_matrix, diags, vstack
 from momentron.data.arguments import as_count, as_generator
 from momentron.errors import InputError, short
 
-Floats = NDArray[Any]
 Seed = int | np.random.Generator | np.random.RandomState | None
 
 
@@ -55,10 +54,10 @@ class Synthetic:
     X: Any
     y: NDArray[np.int64]
     margin: float
-    coef: Floats
+    coef: NDArray[Any]
     intercept: float
     support: NDArray[np.int64]
-    weights: Floats
+    weights: NDArray[Any]
     fit_intercept: bool
 
 
@@ -399,7 +398,7 @@ def _unit(rng: np.random.Generator, d: int) -> Floats:
     return w / np.linalg.norm(w)
 
 
-def _orthogonal_rows(rng: np.random.Generator, n: int, w: Floats) -> Floats:
+def _orthogonal_rows(rng: np.random.Generator, n: int, w: NDArray[Any]) -> NDArray[Any]:
     """Draw rows orthogonal to w, of norm about 1 (zero when there is no room)."""
     d = len(w)
     if d == 1:

@@ -1,6 +1,7 @@
 """Arrays, frames, lists, sparse matrices and buffers, as floats with the same values."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import date, time, timedelta
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -240,13 +241,9 @@ def _sums(data: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, int | None]
             totals[i] = np.nan  # refused by whoever looks for finite numbers
             continue
         exact = sum(map(Fraction, entries))
-        try:
-            with np.errstate(over="ignore"):
-                totals[i] = float(exact) if data.dtype.kind == "f" else int(exact)
-            is_kept = Fraction(totals[i].item()) == exact
-        except OverflowError:
-            is_kept = False
-        if not is_kept:
+        with np.errstate(over="ignore"), suppress(OverflowError):
+            totals[i] = float(exact) if data.dtype.kind == "f" else int(exact)
+        if not np.isfinite(totals[i]) or Fraction(totals[i].item()) != exact:
             return totals, i
     return totals, None
 

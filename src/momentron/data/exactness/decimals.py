@@ -25,9 +25,7 @@ SAFE_DIGITS = 15  # this many always survive: 10¹⁵ < 2⁵²
 MOST_DIGITS = 4000  # a float64 written out in full has 1,075 decimals
 PIECE = 1 << 17  # bytes looked at together: they stay in the cache
 _ALL_ZEROS = bytes.maketrans(b"123456789.", b"0" * 10)
-_SMALL = re.compile(rb"[eE]-0*[1-9][0-9]{2}")
 _EXACT = Context(prec=2 * MOST_DIGITS)
-_SUBNORMAL = 2.0**-1021  # below it float64 has fewer digits
 
 
 def require_reading(decimals: Any) -> str:
@@ -178,13 +176,13 @@ def may_change(content: bytes) -> bool:
             return True
     # one byte is found much faster than two, and two than a pattern
     has_exponent = any(e in content and e + b"-" in content for e in (b"e", b"E"))
-    return has_exponent and _SMALL.search(content) is not None
+    return has_exponent and re.search(rb"[eE]-0*[1-9][0-9]{2}", content) is not None
 
 
 def first_changed(texts: Sequence[str], values: np.ndarray) -> int | None:
     """The place of the first text that its value, read from it in float64, does not keep."""
     for i, (text, value) in enumerate(zip(texts, values.tolist(), strict=True)):
-        if len(text) <= SAFE_DIGITS and abs(value) > _SUBNORMAL:
+        if len(text) <= SAFE_DIGITS and abs(value) > 2.0**-1021:  # no subnormal
             continue
         # what Python prints is the nearest decimal of its length: most long numbers are that
         if text != repr(value) and not is_kept(text, value):

@@ -27,8 +27,11 @@ def copied_bytes(X: Any) -> int:
     """Bytes that a copy of a dense matrix takes on the host: of a tensor whose type numpy lacks,
     or that is on another device. 0 for anything else, which is read where it is.
     """
-    is_matrix = is_tensor(X) and is_dense(X) and X.ndim == 2
-    return X.numel() * host_itemsize(X) if is_matrix and not _is_readable(X) else 0
+    if not (is_tensor(X) and is_dense(X) and X.ndim == 2):
+        return 0
+    size = host_itemsize(X)
+    is_readable = X.device.type == "cpu" and size == X.dtype.itemsize
+    return 0 if is_readable and not (X.is_neg() or X.is_conj()) else X.numel() * size
 
 
 def as_host(X: Any) -> Any:
@@ -71,12 +74,6 @@ def is_dense(X: Any) -> bool:
     return bool(X.layout == _torch().strided)
 
 
-def _is_readable(X: Any) -> bool:
-    """Whether numpy reads the tensor's own memory."""
-    is_known = not (X.dtype.is_floating_point and X.dtype.itemsize < 4)
-    return X.device.type == "cpu" and is_known and not (X.is_neg() or X.is_conj())
-
-
 def host_itemsize(X: Any) -> int:
     """Bytes of an entry on the host."""
     return 8 if X.dtype.is_floating_point and X.dtype.itemsize < 4 else int(X.dtype.itemsize)
@@ -85,7 +82,7 @@ def host_itemsize(X: Any) -> int:
 def _values(X: Any) -> np.ndarray:
     """A dense tensor on the host, where small floating types are widened: memory is cheaper."""
     X = X.cpu().resolve_conj().resolve_neg()
-    if X.dtype.is_floating_point and X.dtype.itemsize < 4:
+    if host_itemsize(X) > X.dtype.itemsize:
         X = X.to(_torch().float64)
     return np.asarray(X.numpy())
 

@@ -36,7 +36,7 @@ class FileColumns:
     rows: Sequence[int]  # where each row stands in the file, for messages
     place_word: str = "line"  # what rows are counted by: lines of a text, rows of another file
     columns: list[Column] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # what was found in the file and nobody said
+    notes: list[str] = field(default_factory=list)  # what was taken as what, and nobody said
 
     def table(self, options: TableOptions) -> Table:
         """Features, labels and weights, with what was taken as what."""
@@ -56,9 +56,9 @@ class FileColumns:
             if count is not None:
                 self._require_numbers(count, is_feature=False)
         label = self.target if options.fitted is None else None  # else it may be missing
-        taken = list(self.notes)
+        taken = self.notes
         used = [place for place in (label, *places, weight, failures) if place is not None]
-        kept = self.complete_rows(used, options, taken)
+        kept = self.complete_rows(used, options)
         columns = self.columns if kept is None else [column[kept] for column in self.columns]
         row_names = None if self.row_names is None else columns[self.row_names].tolist()
         if kept is not None and row_names is None:
@@ -105,9 +105,7 @@ class FileColumns:
             kept,
         )
 
-    def complete_rows(
-        self, used: Sequence[int], options: TableOptions, notes: list[str]
-    ) -> NDArray[np.bool_] | None:
+    def complete_rows(self, used: Sequence[int], options: TableOptions) -> Column | None:
         """Which rows lack no value in the columns used, if some do and may be left out."""
         missing = {place: _is_missing(self.columns[place]) for place in used}
         counts = {place: int(np.count_nonzero(gone)) for place, gone in missing.items()}
@@ -123,7 +121,9 @@ class FileColumns:
             )
         if gone.all():
             raise InputError(f"has a missing value in every row, by column: {listed}")
-        notes.append(f"{int(gone.sum())} of {gone.size} rows left out, missing values: {listed}")
+        self.notes.append(
+            f"{int(gone.sum())} of {gone.size} rows left out, missing values: {listed}"
+        )
         return ~gone
 
     def _place(self, name: str | int) -> int:

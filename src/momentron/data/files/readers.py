@@ -173,10 +173,7 @@ def _read(suffix: str, content: bytes, options: TableOptions, y: Any) -> Table:
         is_svmlight = bool(_SVMLIGHT_LINE.match(text.lstrip().split("\n", 1)[0]))
     if is_svmlight:
         return read_svmlight(text, options)
-    # labels are compared as they are written; counts of successes are numbers
-    as_text = options.failures is None
-    found = read_columns(text, options, TEXT_TABLES[suffix], labels_as_text=as_text)
-    return found.table(options)
+    return read_columns(text, options, TEXT_TABLES[suffix]).table(options)
 
 
 def read_frame(
@@ -196,8 +193,8 @@ def read_frame(
         options.require_plain(why, but=("delimiter", "decimal", "na", "drop_na", "weight"))
         if suffix not in TEXT_TABLES:
             raise InputError(f"has suffix {suffix!r}; --formula reads .csv, .tsv and .txt")
-        usual = TEXT_TABLES[suffix]
-        found = read_columns(text_of(content), options, usual, labels_as_text=False)
+        options = replace(options, has_labels=False)
+        found = read_columns(text_of(content), options, TEXT_TABLES[suffix])
         if not found.is_named:
             raise InputError("has no header, so a formula cannot name its columns")
         columns = dict(enumerate(found.columns))
@@ -212,7 +209,7 @@ def read_frame(
     named = {*columns_used(names), options.weight}
     with naming(path):
         used = [place for place in columns if found.names[place] in named]
-        kept = found.complete_rows(used, options, found.notes)
+        kept = found.complete_rows(used, options)
     return (frame if kept is None else frame[kept]), found.notes
 
 
@@ -248,11 +245,9 @@ def read_rows(
     """
     options = replace(options or TableOptions(), fitted=fitted)
     table = read_data(path, target=target, options=options)
-    n, found = table.X.shape
+    found = table.X.shape[1]
     if sp.issparse(table.X) and found < n_features:
-        X = table.X.tocsr()  # rows end at the last entry that is not zero
-        X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(n, n_features))
-        table = replace(table, X=X)
+        table.X.resize(table.X.shape[0], n_features)  # rows end at the last entry that is not zero
     elif found == n_features - 1 and target is None and Path(path).suffix.lower() != ".npz":
         table = read_data(path, options=replace(options, has_labels=False))
     if table.X.shape[1] != n_features:

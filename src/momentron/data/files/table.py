@@ -89,10 +89,6 @@ class TableOptions:
         if self.decimal is not None and self.decimal == mark:
             raise InputError(f"delimiter and decimal are both {mark!r}; they must differ")
 
-    def is_missing(self, cell: str) -> bool:
-        """Whether a cell, without white space around it, stands for a missing value."""
-        return cell in self.na if self.na else cell.lower() in MISSING
-
     def require_plain(self, why: str, *, but: tuple[str, ...] = ("target",)) -> None:
         """Raise where more than what is named is said of a file."""
         for part in fields(TableOptions):

@@ -202,9 +202,7 @@ def _is_text(cell: str) -> bool:
 # --- values -------------------------------------------------------------------------------------
 
 
-def read_columns(
-    text: str, options: TableOptions, usual: str | None, *, labels_as_text: bool
-) -> FileColumns:
+def read_columns(text: str, options: TableOptions, usual: str | None) -> FileColumns:
     """The columns of a table of text; `usual` is the delimiter that its suffix suggests."""
     lines = split_lines(text)
     delimiter = options.delimiter or sniff(lines, usual)
@@ -229,8 +227,9 @@ def read_columns(
     if delimiter != usual:
         mark = {"\t": "tab", " ": "white space"}.get(delimiter, repr(delimiter))
         found.notes.append(f"delimiter {mark}")
-    text_columns = (found.target if labels_as_text else None, found.row_names)
-    words = {place for place in text_columns if place is not None}
+    # labels are compared as they are written; counts of successes are numbers
+    label = found.target if options.failures is None else None
+    words = {place for place in (label, found.row_names) if place is not None}
     columns = _parse(lines, delimiter, width, words, options)
     decimal = options.decimal or "."
     if options.decimal is None and delimiter != ",":
@@ -339,7 +338,8 @@ def _as_values(
     cells = np.array([cell.strip() for cell in different], object)
     if place == found.row_names:
         return cells[codes]
-    missing = np.array([options.is_missing(cell) for cell in cells], bool)
+    na = options.na
+    missing = np.array([cell in na if na else cell.lower() in MISSING for cell in cells], bool)
     given = cells[~missing].tolist()
     cells[missing] = None
     texts = given
