@@ -219,8 +219,7 @@ class SquareStore:
 
     def values(self, W: np.ndarray, max_bytes: int) -> np.ndarray:
         """A copy of K[W][:, W], which is kept."""
-        if self._kept[0].size != W.size or not self.holds(W):
-            self._renew(W, max_bytes)
+        self.keep(W, max_bytes)
         return submatrix(self._kept[1], self._kept[2][W])
 
     def keep(self, W: np.ndarray, max_bytes: int) -> None:

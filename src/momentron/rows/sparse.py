@@ -55,7 +55,7 @@ def _view(kind: Any, shape: Any, data: np.ndarray, indices: Any, indptr: Any) ->
     return view
 
 
-THIN = 4  # entries of a dense matrix that are read as fast as a stored one
+THIN = 8  # entries of a dense matrix that are worked on as fast as a stored one
 SMALL = 200_000  # entries up to which dense products take less than scipy's preparations
 
 
@@ -101,16 +101,9 @@ class SparseOperator(MatrixOperator):
         return sp.csr_array(self.X[index]).astype(np.float64, copy=False)
 
     def working_rows(self, index: np.ndarray) -> Any:
-        # dense rows are faster wherever they are small
-        d = self.shape[1]
-        if d <= 3000 and index.size * d <= 4_000_000:
-            return self.rows(index)
-        return self._csr_rows(index)
-
-    def passed_rows(self, index: np.ndarray) -> Any:
         n, d = self.shape
         is_thin = THIN * self.X.nnz < n * d and index.size * d > SMALL
-        return self._csr_rows(index) if is_thin else self.working_rows(index)
+        return self._csr_rows(index) if is_thin else self.rows(index)
 
     def _csr_rows(self, index: np.ndarray) -> Any:
         if index.size == self.shape[0]:

@@ -158,19 +158,12 @@ def inner_products(A: Any, B: Any, out: np.ndarray) -> None:
     if sp.issparse(A) or sp.issparse(B):
         products = A @ B.T
         out[...] = products.toarray() if sp.issparse(products) else products
-    elif out.dtype == np.float32:
-        runs = single_runs(A.shape[1])
-        np.matmul(A[:, runs[0]], B[:, runs[0]].T, out=out)
-        for run in runs[1:]:
-            out += A[:, run] @ B[:, run].T
-    else:
-        np.matmul(A, B.T, out=out)
-
-
-def single_runs(d: int) -> list[slice]:
-    """Equal runs of at most SINGLE_RUN terms into which sums in single precision are cut."""
-    count = max(1, -(-d // SINGLE_RUN))
-    return [slice(d * i // count, d * (i + 1) // count) for i in range(count)]
+        return
+    d = A.shape[1]
+    first, *others = strips_of(0, d, SINGLE_RUN if out.dtype == np.float32 else d)
+    np.matmul(A[:, first], B[:, first].T, out=out)
+    for run in others:
+        out += A[:, run] @ B[:, run].T
 
 
 def single_roundings(d: int) -> int:
