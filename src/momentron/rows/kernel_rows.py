@@ -49,12 +49,10 @@ class KernelOperator(Operator):
         self.radius = float(self.row_norms.max())
         # sums round values that are up to 1 + ε too large: what that adds is counted here
         self.kernel_error = up(kernel.relative_error * (1.0 + gamma(n + 8)))
+        self._cache = ColumnCache(kernel.block, n, cache_bytes, matrix=kernel.matrix)
         self._single: SingleScores | None = None
-        if kernel.matrix is not None:
-            self._cache = ColumnCache.complete(kernel.matrix)
-        else:
-            self._cache = ColumnCache(kernel.block, n, cache_bytes)
-            self._single = kernel.single_scores(cache_bytes) if n >= MANY_ROWS else None
+        if n >= MANY_ROWS:
+            self._single = kernel.single_scores(cache_bytes)
         self._square = SquareStore(kernel.block, n)
 
     @property
@@ -66,10 +64,9 @@ class KernelOperator(Operator):
 
     def reserve(self, n_bytes: int) -> None:
         """Leave n_bytes of the cache's memory to others: fewer columns are kept."""
-        if self.kernel.matrix is None:
-            self._cache.resize(max(0, self.cache_bytes - n_bytes))
-            if self._single is not None:
-                self._single.resize(max(0, self.cache_bytes - n_bytes))
+        self._cache.resize(max(0, self.cache_bytes - n_bytes))
+        if self._single is not None:
+            self._single.resize(max(0, self.cache_bytes - n_bytes))
 
     @property
     def is_rough(self) -> bool:

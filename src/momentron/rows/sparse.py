@@ -102,15 +102,13 @@ class SparseOperator(MatrixOperator):
 
     def working_rows(self, index: np.ndarray) -> Any:
         n, d = self.shape
-        is_thin = THIN * self.X.nnz < n * d and index.size * d > SMALL
-        return self._csr_rows(index) if is_thin else self.rows(index)
-
-    def _csr_rows(self, index: np.ndarray) -> Any:
-        if index.size == self.shape[0]:
-            rows = sp.csr_array(self.X).astype(np.float64, copy=False)
-            rows.shared_gram = self.shared_gram
-            return rows
-        return self.stored_rows(index)
+        if THIN * self.X.nnz >= n * d or index.size * d <= SMALL:
+            return self.rows(index)
+        if index.size < n:
+            return self.stored_rows(index)
+        rows = sp.csr_array(self.X).astype(np.float64, copy=False)
+        rows.shared_gram = self.shared_gram
+        return rows
 
     def scores_in_double(self, w: np.ndarray) -> np.ndarray:
         return self._times(w.astype(np.float64, copy=False))
