@@ -12,7 +12,7 @@ COLUMNS = 512  # computed at a time: enough for products in several threads to r
 STRIP = 256  # rows of a block computed or copied at a time
 TILE_VALUES = 1 << 22  # values computed or copied at a time: 32 MB
 
-Index = np.ndarray | slice
+Index = np.ndarray | slice  # some of the rows: their numbers, or a run of them
 
 
 class ColumnCache:

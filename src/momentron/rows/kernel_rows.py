@@ -101,21 +101,15 @@ class KernelOperator(Operator):
 
     from_coefficients = exact_adjoint
 
-    def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """Σ a_i φ(x_i) over the given rows: n kernel values for each that is not in memory."""
-        return self.exact_adjoint(self._summed(rows, a))
+    def combine(self, rows: np.ndarray, a: np.ndarray, *, rough: bool = False) -> np.ndarray:
+        """Σ a_i φ(x_i) over the given rows: n kernel values for each that is not in memory.
 
-    def _summed(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """The coefficients of Σ a_i φ(x_i) over the given rows, which may repeat."""
+        If rough, scores are in single precision where available, as w[2] tells.
+        """
         coef = np.zeros((self.shape[0], *a.shape[1:]))
-        np.add.at(coef, rows, a.astype(np.float64, copy=False))
-        return coef
-
-    def rough_combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """The same with scores in single precision where available, as w[2] tells."""
-        if self._single is None:
-            return self.combine(rows, a)
-        coef = self._summed(rows, a)
+        np.add.at(coef, rows, a.astype(np.float64, copy=False))  # rows may repeat
+        if self._single is None or not rough:
+            return self.exact_adjoint(coef)
         nonzero = nonzero_rows(coef)
         return np.stack([coef, *self._single.scores(nonzero, coef[nonzero])])
 

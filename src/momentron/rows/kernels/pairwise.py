@@ -213,7 +213,7 @@ def values_of(
 ) -> np.ndarray:
     """K of some rows on the left with some on the right, in their precision, a tile at a time."""
     n_rows, n_cols = np.arange(left.n)[rows].size, np.arange(right.n)[cols].size
-    out = np.empty((n_rows, n_cols), right.dtype)
+    out: np.ndarray = np.empty((n_rows, n_cols), right.dtype)
     dense_left, dense_right = kernel.as_dense(left, right, out.shape)
     height, width = left.tile(as_dense=dense_left), right.tile(as_dense=dense_right)
     most = int(min(TILE_VALUES, kernel.most_coordinates // max(right.length, 1)))

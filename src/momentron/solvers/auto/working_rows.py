@@ -166,7 +166,7 @@ class KernelRows(PairRows):
         return self.kernel.products_at(self.examples, w)
 
     def _combined_examples(self, a: np.ndarray) -> np.ndarray:
-        return self.kernel.rough_combine(self.examples, a)
+        return self.kernel.combine(self.examples, a, rough=True)
 
     def _example_gram(self) -> np.ndarray:
         return self.kernel.square(self.examples, rough=self.is_rough)
