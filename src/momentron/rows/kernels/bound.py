@@ -61,7 +61,7 @@ class BoundKernel:
     relative_error: float
     row_norms: np.ndarray
     diagonal_evaluations: int = 0
-    is_semidefinite: bool = False
+    is_semidefinite: bool = True
     matrix: np.ndarray | None = None
     _diagonal: np.ndarray
 

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from momentron.arithmetic.rounding import SINGLE_ROUNDOFF, gamma
 from momentron.arithmetic.squares import strips_of
-from momentron.arithmetic.threads import WORTH_FILLING, in_threads, shares_of
+from momentron.arithmetic.threads import in_threads, shares_of
 from momentron.certificate import read_only
 from momentron.errors import short
 from momentron.rows.column_cache import ColumnCache
@@ -42,7 +42,6 @@ DENSE_ENOUGH = 0.05  # the share of stored entries from which dense arithmetic i
 VANISHED = 2.0**-100  # far above what underflow may cost, in units of the largest terms
 MOST_WEIGHED = 0.75  # the share of rows with weight up to which few enough are left to be rough
 WIDER = 1.001  # for the roundings of the bounds themselves, which are sums of few signs
-SMALL_PART = 1 << 19  # entries that are rounded at a time: 4 MB in float64
 MOST_USED = 0.95  # the share of features beyond which leaving out the others does not pay
 
 
@@ -137,7 +136,7 @@ class SinglePoints(Points):
         if self._held is not None:
             return
         held = np.empty((self.n, self.d), np.float32)
-        parts = shares_of(self.n, held.size, SMALL_PART, WORTH_FILLING)
+        parts = row_blocks(self.n, self.d)
         is_used = np.zeros((len(parts), self.d), bool)
 
         def fill(place: int) -> None:
@@ -147,7 +146,7 @@ class SinglePoints(Points):
         in_threads(fill, range(len(parts)))
         used = np.flatnonzero(is_used.any(axis=0))
         if used.size <= MOST_USED * self.d:
-            for part in row_blocks(self.n, self.d):  # in its place
+            for part in parts:  # in its place
                 held[part, : used.size] = held[part].take(used, axis=1)
             held = held[:, : used.size]
         self._held = held  # only now: Ctrl-C leaves no half of it
@@ -241,8 +240,6 @@ def values_of(
 
 class BoundPairwise(BoundKernel):
     """A formula over the rows of X. Memory beyond a result: some 32 MB."""
-
-    is_semidefinite = True
 
     def __init__(self, kernel: PairwiseKernel, points: Points) -> None:
         self.kernel = kernel

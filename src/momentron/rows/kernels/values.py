@@ -81,6 +81,7 @@ class PrecomputedKernel(Kernel):
 
         is_ready = K.dtype == np.float64 and (K.flags.c_contiguous or K.flags.f_contiguous)
         bound = BoundKernel(block, cross, K if is_ready else None)
+        bound.is_semidefinite = False
         bound.set_errors(diagonal, up(FLOAT_ERROR + irregularity, 8), on_diagonal=FLOAT_ERROR)
         return bound
 
@@ -135,6 +136,7 @@ class CallableKernel(Kernel):
             return self.values(_rows_of(B), rows[index])
 
         bound = BoundKernel(block, cross)
+        bound.is_semidefinite = False
         diagonal = np.empty(rows.shape[0])
         for part in strips_of(0, rows.shape[0], DIAGONAL_ROWS):
             values = self.values(rows[part], rows[part])
