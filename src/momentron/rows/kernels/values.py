@@ -231,20 +231,17 @@ def _irregularity(K: np.ndarray, roots: np.ndarray) -> float:
     kind = K.dtype.str[1:]
     asymmetry = excess = 0.0
     for rows, cols in combinations_with_replacement(strips_of(0, len(K), TILE), 2):
+        first = np.array([rows.start, cols.start])
         upper, lower = K[rows, cols].astype(np.float64), K[cols, rows].T
         limits = np.outer(roots[rows], roots[cols])
         difference = np.abs(upper - lower)
         largest = np.maximum(np.abs(upper), np.abs(lower))
-        is_bad = difference > ASYMMETRY[kind] * limits
-        if is_bad.any():
-            i, j = np.argwhere(is_bad)[0] + (rows.start, cols.start)
+        for i, j in first + np.argwhere(difference > ASYMMETRY[kind] * limits)[:1]:
             raise InputError(
                 f"the kernel matrix is not symmetric: K[{i}, {j}] = {float(K[i, j])!r} but "
                 f"K[{j}, {i}] = {float(K[j, i])!r}; pass (K + K.T)/2, or check the kernel"
             )
-        is_bad = largest > (1.0 + EXCESS[kind]) * limits
-        if is_bad.any():
-            i, j = np.argwhere(is_bad)[0] + (rows.start, cols.start)
+        for i, j in first + np.argwhere(largest > (1.0 + EXCESS[kind]) * limits)[:1]:
             raise InputError(
                 f"the kernel matrix is not positive semidefinite: K[{i}, {j}] = "
                 f"{float(K[i, j])!r}, but K[{i}, {i}] = {float(K[i, i])!r} and K[{j}, {j}] = "
