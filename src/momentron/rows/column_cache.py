@@ -137,8 +137,7 @@ class ColumnCache:
                 found = self._store[slots[held[part]][:, None], rows[lacking]]
                 values[np.ix_(lacking, held[part])] = found.T
             is_symmetric = rows is cols  # then a little more than the upper half is computed
-            height = max(1, TILE_VALUES // max(rest.size, 1))
-            height = min(height, STRIP) if is_symmetric else height
+            height = max(1, min(STRIP, TILE_VALUES // max(rest.size, 1)))
             for strip in strips_of(0, lacking.size, height):
                 require_time()
                 some = lacking[strip]

@@ -277,19 +277,16 @@ def clean_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
         return None
     require_unmasked("sample_weight", sample_weight)
     try:
-        given = np.asarray(sample_weight)
-        if given.dtype.kind not in "biuf":
-            given = np.asarray(sample_weight, np.float64)
+        weights = np.array(sample_weight, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
             "sample_weight must be one number for each row; some entries are not numbers"
         ) from error
-    if given.shape != (n_rows,):
+    if weights.shape != (n_rows,):
         raise InputError(
-            f"X has {n_rows} rows but sample_weight has shape {given.shape}; give one weight for "
+            f"X has {n_rows} rows but sample_weight has shape {weights.shape}; give one weight for "
             "each row"
         )
-    weights = given.astype(np.float64)
     is_good = _in_range(weights)
     if not is_good.all():
         i = int(is_good.argmin())
