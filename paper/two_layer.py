@@ -115,8 +115,6 @@ class TangentColumns(BoundKernel):
     products, and its sums have one order whatever the number of threads.
     """
 
-    is_semidefinite = True
-
     def __init__(self, network: TwoLayerReLUKernel, X: Any) -> None:
         self.network = network
         self.rows = network.prepare(X)

@@ -283,7 +283,7 @@ def found_kernel(name, X):
 def test_memory_for_single_precision_is_the_cache_s():
     X = points(1, 1500, 4)
     operator = KernelOperator(GaussianKernel(0.1).bind(X), 4 * 1500 * 100)
-    operator.rough_combine(np.arange(400), np.ones(400))
+    operator.combine(np.arange(400), np.ones(400), rough=True)
     assert operator._single.nbytes <= 4 * 1500 * 100
     operator.reserve(4 * 1500 * 60)
     assert operator._single.nbytes <= 4 * 1500 * 40
@@ -294,7 +294,7 @@ def test_rows_are_rounded_when_values_are_asked_for():
     operator = KernelOperator(GaussianKernel(0.1).bind(X), 10**8)
     operator.combine(np.arange(5), np.ones(5))
     assert operator._single.points._held is None
-    operator.rough_combine(np.arange(5), np.ones(5))
+    operator.combine(np.arange(5), np.ones(5), rough=True)
     assert operator._single.points._held is not None
     assert operator.adjoint_norm(np.ones(1200)) > 0.0
     assert operator._cache.size == 5  # a norm of all rows fills no cache
@@ -307,7 +307,7 @@ def test_double_precision_serves_who_takes_no_columns_in_single():
     w = np.stack([a, a, a])
     assert operator.single_errors(operator.recomputed(w)) is None  # a first-order method's, say
     operator = KernelOperator(GaussianKernel(0.1).bind(X), 10**8)
-    operator.rough_combine(np.arange(5), np.ones(5))
+    operator.combine(np.arange(5), np.ones(5), rough=True)
     assert operator.single_errors(operator.recomputed(w)) is not None
     dense = np.ones((3, 1200))
     assert (

@@ -12,7 +12,7 @@ COLUMNS = 512  # computed at a time: enough for products in several threads to r
 STRIP = 256  # rows of a block computed or copied at a time
 TILE_VALUES = 1 << 22  # values computed or copied at a time: 32 MB
 
-Index = np.ndarray | slice
+Index = np.ndarray | slice  # some of the rows: their numbers, or a run of them
 
 
 class ColumnCache:
@@ -20,7 +20,8 @@ class ColumnCache:
 
     K has shape (n, n). `compute(rows, cols)` gives K[rows][:, cols] for index arrays or slices, to
     be read only; by symmetry this gives columns, too. `max_bytes` is the memory for columns; 0
-    keeps none. `evaluations` counts the values of K that were computed so far, and `hits` those
+    keeps none. Where all of K is there, a float64 `matrix` in C or Fortran order, nothing is ever
+    computed. `evaluations` counts the values of K that were computed so far, and `hits` those
     that were found instead.
 
     Each column is a row of one array, so that K[:, index] @ a is one product with BLAS for all
@@ -38,27 +39,22 @@ class ColumnCache:
         n: int,
         max_bytes: int,
         precision: type = np.float64,
+        *,
+        matrix: np.ndarray | None = None,
     ) -> None:
         self.n = n
         self._compute, self._dtype = compute, np.dtype(precision)
         self._lock = RLock()  # a column may not make way for another thread's while it is in use
         self.evaluations = self.hits = 0
-        self._owns_store = True
+        self._owns_store = matrix is None
         self._capacity = self._columns_in(max_bytes)
         self._store = np.empty((0, n), self._dtype)
         self._slot_of = np.full(n, -1, np.intp)  # −1 where a column is not held
         self._last_use = np.zeros(n, np.int64)
         self._clock = 0
-
-    @classmethod
-    def complete(cls, matrix: np.ndarray) -> "ColumnCache":
-        """All of K, a float64 array in C or Fortran order, is there: nothing is ever computed."""
-        n = matrix.shape[0]
-        cache = cls(lambda rows, cols: matrix[rows][:, cols], n, matrix.nbytes)
-        cache._owns_store = False
-        cache._store = matrix if matrix.flags.c_contiguous else matrix.T
-        cache._slot_of = np.arange(n)
-        return cache
+        if matrix is not None:
+            self._store = matrix if matrix.flags.c_contiguous else matrix.T
+            self._slot_of = np.arange(n)
 
     def _columns_in(self, n_bytes: int) -> int:
         return max(0, min(self.n, int(n_bytes) // (self._dtype.itemsize * self.n)))
@@ -141,8 +137,7 @@ class ColumnCache:
                 found = self._store[slots[held[part]][:, None], rows[lacking]]
                 values[np.ix_(lacking, held[part])] = found.T
             is_symmetric = rows is cols  # then a little more than the upper half is computed
-            height = max(1, TILE_VALUES // max(rest.size, 1))
-            height = min(height, STRIP) if is_symmetric else height
+            height = max(1, min(STRIP, TILE_VALUES // max(rest.size, 1)))
             for strip in strips_of(0, lacking.size, height):
                 require_time()
                 some = lacking[strip]
@@ -219,8 +214,7 @@ class SquareStore:
 
     def values(self, W: np.ndarray, max_bytes: int) -> np.ndarray:
         """A copy of K[W][:, W], which is kept."""
-        if self._kept[0].size != W.size or not self.holds(W):
-            self._renew(W, max_bytes)
+        self.keep(W, max_bytes)
         return submatrix(self._kept[1], self._kept[2][W])
 
     def keep(self, W: np.ndarray, max_bytes: int) -> None:

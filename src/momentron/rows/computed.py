@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from momentron.arithmetic.clock import require_time
+from momentron.certificate import read_only
 from momentron.data.exactness.conversion import as_exact
 from momentron.errors import InputError, short
 from momentron.rows.dense import MatrixOperator
@@ -80,11 +81,12 @@ class ComputedRows(ABC):
         return self.shape[0] * self.shape[1]
 
     def __getitem__(self, index: slice | np.ndarray) -> np.ndarray:
-        """The named rows, checked, in float64."""
+        """The named rows, checked, in float64; not to be written to, since they may be the user's
+        own."""
         if isinstance(index, slice):
             index = np.arange(*index.indices(self.shape[0]))
         rows = as_exact(self.rows(index))
-        return _expected(self, "rows", rows, (index.size, self.shape[1]))
+        return read_only(_expected(self, "rows", rows, (index.size, self.shape[1])))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """All the rows as a matrix."""
@@ -118,11 +120,6 @@ class ComputedOperator(MatrixOperator):
         self.passes += 1
         found = self.X.transposed_times(a)
         return _expected(self.X, "transposed_times", found, (self.shape[1], *a.shape[1:]))
-
-    def working_rows(self, index: np.ndarray) -> np.ndarray:
-        rows = np.ascontiguousarray(self.rows(index)).view()
-        rows.flags.writeable = False  # they may be the user's own
-        return rows
 
     def scores_in_double(self, w: np.ndarray) -> np.ndarray:
         return ComputedRows.times(self.X, w)  # whatever the class makes of `times`

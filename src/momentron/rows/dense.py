@@ -101,10 +101,6 @@ class MatrixOperator(Operator):
             return np.ascontiguousarray(self.X)  # all of them: most often no copy
         return np.ascontiguousarray(self.rows(index))
 
-    def passed_rows(self, index: np.ndarray) -> Any:
-        """The same for a solve that reads them in passes, where fewer entries count."""
-        return self.working_rows(index)
-
     def some(self, index: np.ndarray) -> "MatrixOperator":
         """An operator of the named rows alone, in float64."""
         return DenseOperator(self.rows(index))

@@ -49,12 +49,10 @@ class KernelOperator(Operator):
         self.radius = float(self.row_norms.max())
         # sums round values that are up to 1 + ε too large: what that adds is counted here
         self.kernel_error = up(kernel.relative_error * (1.0 + gamma(n + 8)))
+        self._cache = ColumnCache(kernel.block, n, cache_bytes, matrix=kernel.matrix)
         self._single: SingleScores | None = None
-        if kernel.matrix is not None:
-            self._cache = ColumnCache.complete(kernel.matrix)
-        else:
-            self._cache = ColumnCache(kernel.block, n, cache_bytes)
-            self._single = kernel.single_scores(cache_bytes) if n >= MANY_ROWS else None
+        if n >= MANY_ROWS:
+            self._single = kernel.single_scores(cache_bytes)
         self._square = SquareStore(kernel.block, n)
 
     @property
@@ -66,10 +64,9 @@ class KernelOperator(Operator):
 
     def reserve(self, n_bytes: int) -> None:
         """Leave n_bytes of the cache's memory to others: fewer columns are kept."""
-        if self.kernel.matrix is None:
-            self._cache.resize(max(0, self.cache_bytes - n_bytes))
-            if self._single is not None:
-                self._single.resize(max(0, self.cache_bytes - n_bytes))
+        self._cache.resize(max(0, self.cache_bytes - n_bytes))
+        if self._single is not None:
+            self._single.resize(max(0, self.cache_bytes - n_bytes))
 
     @property
     def is_rough(self) -> bool:
@@ -104,21 +101,15 @@ class KernelOperator(Operator):
 
     from_coefficients = exact_adjoint
 
-    def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """Σ a_i φ(x_i) over the given rows: n kernel values for each that is not in memory."""
-        return self.exact_adjoint(self._summed(rows, a))
+    def combine(self, rows: np.ndarray, a: np.ndarray, *, rough: bool = False) -> np.ndarray:
+        """Σ a_i φ(x_i) over the given rows: n kernel values for each that is not in memory.
 
-    def _summed(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """The coefficients of Σ a_i φ(x_i) over the given rows, which may repeat."""
+        If rough, scores are in single precision where available, as w[2] tells.
+        """
         coef = np.zeros((self.shape[0], *a.shape[1:]))
-        np.add.at(coef, rows, a.astype(np.float64, copy=False))
-        return coef
-
-    def rough_combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """The same with scores in single precision where available, as w[2] tells."""
-        if self._single is None:
-            return self.combine(rows, a)
-        coef = self._summed(rows, a)
+        np.add.at(coef, rows, a.astype(np.float64, copy=False))  # rows may repeat
+        if self._single is None or not rough:
+            return self.exact_adjoint(coef)
         nonzero = nonzero_rows(coef)
         return np.stack([coef, *self._single.scores(nonzero, coef[nonzero])])
 

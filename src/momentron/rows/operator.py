@@ -180,9 +180,9 @@ class Operator(ABC):
         """What tells a classifier from another: w itself; of a kernel, one number per example."""
         return self.parts(w)[0]
 
-    def from_coefficients(self, coef: np.ndarray) -> np.ndarray:
+    def from_coefficients(self, a: np.ndarray) -> np.ndarray:
         """The classifier of these coefficients."""
-        return coef
+        return a
 
     def recomputed(self, w: np.ndarray) -> np.ndarray:
         """w with everything that is kept with its coefficients recomputed, in float64."""

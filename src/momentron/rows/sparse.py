@@ -10,6 +10,8 @@ from momentron.arithmetic.threads import in_threads, own_threads, sum_in_threads
 from momentron.rows.dense import MatrixOperator
 
 WORK = 50.0  # of a stored entry, in multiplications of a dense product
+THIN = 8  # entries of a dense matrix that are worked on as fast as a stored one
+SMALL = 200_000  # entries up to which dense products take less than scipy's preparations
 
 
 class SplitRows:
@@ -23,17 +25,19 @@ class SplitRows:
         self._parts, self._transposed = [], []
         for run in self._runs:
             indptr = A.indptr[run.start : run.stop + 1]
-            own = slice(indptr[0], indptr[-1])
-            lines = A.data[own], A.indices[own], indptr - own.start
-            shape = indptr.size - 1, A.shape[1]
-            self._parts.append(_view(sp.csr_array, shape, *lines))
-            self._transposed.append(_view(sp.csc_array, shape[::-1], *lines))
+            own, shape = slice(indptr[0], indptr[-1]), (indptr.size - 1, A.shape[1])
+            self._parts.append(sp.csr_array(shape, dtype=A.dtype))
+            self._transposed.append(sp.csc_array(shape[::-1], dtype=A.dtype))
+            for view in (self._parts[-1], self._transposed[-1]):
+                # set one by one: the constructor copies views of much larger arrays
+                view.data, view.indices = A.data[own], A.indices[own]
+                view.indptr = indptr - own.start
 
     def times(self, v: np.ndarray) -> np.ndarray:
         """A v, for v of shape (d,) or (d, k)."""
         if len(self._parts) == 1:
             return self._parts[0] @ v
-        out = np.empty((self.shape[0], *v.shape[1:]), np.result_type(self._parts[0], v))
+        out = np.empty((self.shape[0], *v.shape[1:]), np.result_type(self._parts[0].dtype, v))
 
         def fill(i: int) -> None:
             out[self._runs[i]] = self._parts[i] @ v
@@ -45,18 +49,6 @@ class SplitRows:
         """Aᵀ v, for v of shape (n,) or (n, k)."""
         numbers = range(len(self._parts))
         return sum_in_threads(lambda i: self._transposed[i] @ v[self._runs[i]], numbers)
-
-
-def _view(kind: Any, shape: Any, data: np.ndarray, indices: Any, indptr: Any) -> Any:
-    """A sparse array that shares the memory of its parts."""
-    view = kind(shape, dtype=data.dtype)
-    # set one by one: the constructor copies views of much larger arrays
-    view.data, view.indices, view.indptr = data, indices, indptr
-    return view
-
-
-THIN = 4  # entries of a dense matrix that are read as fast as a stored one
-SMALL = 200_000  # entries up to which dense products take less than scipy's preparations
 
 
 class SparseOperator(MatrixOperator):
@@ -101,23 +93,14 @@ class SparseOperator(MatrixOperator):
         return sp.csr_array(self.X[index]).astype(np.float64, copy=False)
 
     def working_rows(self, index: np.ndarray) -> Any:
-        # dense rows are faster wherever they are small
-        d = self.shape[1]
-        if d <= 3000 and index.size * d <= 4_000_000:
-            return self.rows(index)
-        return self._csr_rows(index)
-
-    def passed_rows(self, index: np.ndarray) -> Any:
         n, d = self.shape
-        is_thin = THIN * self.X.nnz < n * d and index.size * d > SMALL
-        return self._csr_rows(index) if is_thin else self.working_rows(index)
-
-    def _csr_rows(self, index: np.ndarray) -> Any:
-        if index.size == self.shape[0]:
-            rows = sp.csr_array(self.X).astype(np.float64, copy=False)
-            rows.shared_gram = self.shared_gram
-            return rows
-        return self.stored_rows(index)
+        if THIN * self.X.nnz >= n * d or index.size * d <= SMALL:
+            return self.rows(index)
+        if index.size < n:
+            return self.stored_rows(index)
+        rows = sp.csr_array(self.X).astype(np.float64, copy=False)
+        rows.shared_gram = self.shared_gram
+        return rows
 
     def scores_in_double(self, w: np.ndarray) -> np.ndarray:
         return self._times(w.astype(np.float64, copy=False))

@@ -230,9 +230,7 @@ def clean_targets(y: Any, n_rows: int, *, are_classes: bool = True) -> np.ndarra
         _require_distinct(given, y)
     if y.dtype.kind == "O":
         # numpy compares its own numbers after rounding: as Python's they stay what they are
-        labels = _plain(y)
-        y = np.empty(len(labels), dtype=object)
-        y[:] = labels
+        y = np.fromiter(_plain(y), dtype=object)
     if y.size != n_rows:
         raise InputError(f"X has {n_rows} rows but y has {y.size} labels; they must agree")
     if are_classes:
@@ -279,19 +277,16 @@ def clean_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
         return None
     require_unmasked("sample_weight", sample_weight)
     try:
-        given = np.asarray(sample_weight)
-        if given.dtype.kind not in "biuf":
-            given = np.asarray(sample_weight, np.float64)
+        weights = np.array(sample_weight, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
             "sample_weight must be one number for each row; some entries are not numbers"
         ) from error
-    if given.shape != (n_rows,):
+    if weights.shape != (n_rows,):
         raise InputError(
-            f"X has {n_rows} rows but sample_weight has shape {given.shape}; give one weight for "
+            f"X has {n_rows} rows but sample_weight has shape {weights.shape}; give one weight for "
             "each row"
         )
-    weights = given.astype(np.float64)
     is_good = _in_range(weights)
     if not is_good.all():
         i = int(is_good.argmin())
@@ -328,10 +323,8 @@ def class_factors(class_weight: Any, data: TrainingData) -> np.ndarray | None:
     k = data.classes.size
     if isinstance(class_weight, str):
         counts = np.bincount(data.codes, data.sample_weight, minlength=k)
-        present = counts > 0.0
-        factors = np.ones(k)
-        factors[present] = counts.sum() / (np.count_nonzero(present) * counts[present])
-        return factors
+        total, equal = counts.sum(), np.count_nonzero(counts) * counts
+        return np.divide(total, equal, out=np.ones(k), where=counts > 0.0)
     labels = data.classes.tolist()
     missing = [label for label in labels if label not in class_weight]
     if missing and k - len(missing) != len(class_weight):

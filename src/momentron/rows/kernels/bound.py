@@ -9,11 +9,10 @@ import numpy as np
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, up
 from momentron.certificate import read_only
 from momentron.errors import InputError
+from momentron.rows.column_cache import Index
 
 if TYPE_CHECKING:
     from momentron.rows.kernels.pairwise import SingleScores
-
-Index = np.ndarray | slice  # some of the rows: their numbers, or a run of them
 
 
 class Kernel(ABC):
@@ -62,7 +61,7 @@ class BoundKernel:
     relative_error: float
     row_norms: np.ndarray
     diagonal_evaluations: int = 0
-    is_semidefinite: bool = False
+    is_semidefinite: bool = True
     matrix: np.ndarray | None = None
     _diagonal: np.ndarray
 

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from momentron.arithmetic.rounding import SINGLE_ROUNDOFF, gamma
 from momentron.arithmetic.squares import strips_of
-from momentron.arithmetic.threads import WORTH_FILLING, in_threads, shares_of
+from momentron.arithmetic.threads import in_threads, shares_of
 from momentron.certificate import read_only
 from momentron.errors import short
 from momentron.rows.column_cache import ColumnCache
@@ -42,7 +42,6 @@ DENSE_ENOUGH = 0.05  # the share of stored entries from which dense arithmetic i
 VANISHED = 2.0**-100  # far above what underflow may cost, in units of the largest terms
 MOST_WEIGHED = 0.75  # the share of rows with weight up to which few enough are left to be rough
 WIDER = 1.001  # for the roundings of the bounds themselves, which are sums of few signs
-SMALL_PART = 1 << 19  # entries that are rounded at a time: 4 MB in float64
 MOST_USED = 0.95  # the share of features beyond which leaving out the others does not pay
 
 
@@ -137,7 +136,7 @@ class SinglePoints(Points):
         if self._held is not None:
             return
         held = np.empty((self.n, self.d), np.float32)
-        parts = shares_of(self.n, held.size, SMALL_PART, WORTH_FILLING)
+        parts = row_blocks(self.n, self.d)
         is_used = np.zeros((len(parts), self.d), bool)
 
         def fill(place: int) -> None:
@@ -147,7 +146,7 @@ class SinglePoints(Points):
         in_threads(fill, range(len(parts)))
         used = np.flatnonzero(is_used.any(axis=0))
         if used.size <= MOST_USED * self.d:
-            for part in row_blocks(self.n, self.d):  # in its place
+            for part in parts:  # in its place
                 held[part, : used.size] = held[part].take(used, axis=1)
             held = held[:, : used.size]
         self._held = held  # only now: Ctrl-C leaves no half of it
@@ -158,19 +157,12 @@ def inner_products(A: Any, B: Any, out: np.ndarray) -> None:
     if sp.issparse(A) or sp.issparse(B):
         products = A @ B.T
         out[...] = products.toarray() if sp.issparse(products) else products
-    elif out.dtype == np.float32:
-        runs = single_runs(A.shape[1])
-        np.matmul(A[:, runs[0]], B[:, runs[0]].T, out=out)
-        for run in runs[1:]:
-            out += A[:, run] @ B[:, run].T
-    else:
-        np.matmul(A, B.T, out=out)
-
-
-def single_runs(d: int) -> list[slice]:
-    """Equal runs of at most SINGLE_RUN terms into which sums in single precision are cut."""
-    count = max(1, -(-d // SINGLE_RUN))
-    return [slice(d * i // count, d * (i + 1) // count) for i in range(count)]
+        return
+    d = A.shape[1]
+    first, *others = strips_of(0, d, SINGLE_RUN if out.dtype == np.float32 else d)
+    np.matmul(A[:, first], B[:, first].T, out=out)
+    for run in others:
+        out += A[:, run] @ B[:, run].T
 
 
 def single_roundings(d: int) -> int:
@@ -221,7 +213,7 @@ def values_of(
 ) -> np.ndarray:
     """K of some rows on the left with some on the right, in their precision, a tile at a time."""
     n_rows, n_cols = np.arange(left.n)[rows].size, np.arange(right.n)[cols].size
-    out = np.empty((n_rows, n_cols), right.dtype)
+    out: np.ndarray = np.empty((n_rows, n_cols), right.dtype)
     dense_left, dense_right = kernel.as_dense(left, right, out.shape)
     height, width = left.tile(as_dense=dense_left), right.tile(as_dense=dense_right)
     most = int(min(TILE_VALUES, kernel.most_coordinates // max(right.length, 1)))
@@ -249,8 +241,6 @@ def values_of(
 
 class BoundPairwise(BoundKernel):
     """A formula over the rows of X. Memory beyond a result: some 32 MB."""
-
-    is_semidefinite = True
 
     def __init__(self, kernel: PairwiseKernel, points: Points) -> None:
         self.kernel = kernel

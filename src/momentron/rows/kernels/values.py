@@ -81,6 +81,7 @@ class PrecomputedKernel(Kernel):
 
         is_ready = K.dtype == np.float64 and (K.flags.c_contiguous or K.flags.f_contiguous)
         bound = BoundKernel(block, cross, K if is_ready else None)
+        bound.is_semidefinite = False
         bound.set_errors(diagonal, up(FLOAT_ERROR + irregularity, 8), on_diagonal=FLOAT_ERROR)
         return bound
 
@@ -135,6 +136,7 @@ class CallableKernel(Kernel):
             return self.values(_rows_of(B), rows[index])
 
         bound = BoundKernel(block, cross)
+        bound.is_semidefinite = False
         diagonal = np.empty(rows.shape[0])
         for part in strips_of(0, rows.shape[0], DIAGONAL_ROWS):
             values = self.values(rows[part], rows[part])
@@ -229,20 +231,17 @@ def _irregularity(K: np.ndarray, roots: np.ndarray) -> float:
     kind = K.dtype.str[1:]
     asymmetry = excess = 0.0
     for rows, cols in combinations_with_replacement(strips_of(0, len(K), TILE), 2):
+        first = np.array([rows.start, cols.start])
         upper, lower = K[rows, cols].astype(np.float64), K[cols, rows].T
         limits = np.outer(roots[rows], roots[cols])
         difference = np.abs(upper - lower)
         largest = np.maximum(np.abs(upper), np.abs(lower))
-        is_bad = difference > ASYMMETRY[kind] * limits
-        if is_bad.any():
-            i, j = np.argwhere(is_bad)[0] + (rows.start, cols.start)
+        for i, j in first + np.argwhere(difference > ASYMMETRY[kind] * limits)[:1]:
             raise InputError(
                 f"the kernel matrix is not symmetric: K[{i}, {j}] = {float(K[i, j])!r} but "
                 f"K[{j}, {i}] = {float(K[j, i])!r}; pass (K + K.T)/2, or check the kernel"
             )
-        is_bad = largest > (1.0 + EXCESS[kind]) * limits
-        if is_bad.any():
-            i, j = np.argwhere(is_bad)[0] + (rows.start, cols.start)
+        for i, j in first + np.argwhere(largest > (1.0 + EXCESS[kind]) * limits)[:1]:
             raise InputError(
                 f"the kernel matrix is not positive semidefinite: K[{i}, {j}] = "
                 f"{float(K[i, j])!r}, but K[{i}, {i}] = {float(K[i, i])!r} and K[{j}, {j}] = "

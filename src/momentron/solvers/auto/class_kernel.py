@@ -188,7 +188,7 @@ class ClassKernel(ClassEngine):
             self.w[0, self.S], self.w[1, self.S] = inner.coef, inner.outputs
         else:
             # of the point itself: a combination by the multipliers is as good at the very end only
-            self.w = self.operator.rough_combine(self.S, inner.coef)
+            self.w = self.operator.combine(self.S, inner.coef, rough=True)
         self.b, self.weights = inner.b, self._spread(inner.weights)
         if inner.upper < self.upper:  # the same with all examples, most of which have no weight
             self.q, self.upper = self._spread(inner.q), inner.upper

@@ -131,7 +131,7 @@ class KernelForm(DualForm):
         """
         u, b, _ = self.point
         weighed = np.flatnonzero(u)
-        w = self.kernel.rough_combine(weighed, (self.y * u)[weighed])
+        w = self.kernel.combine(weighed, (self.y * u)[weighed], rough=True)
         w = self.kernel.recomputed(w)
         shift = self.dual_set.spread(b)
         w = self.kernel.in_double(w, np.flatnonzero(self.y * w[1] + shift - w[2] < 1.01))

@@ -201,7 +201,7 @@ class KernelRows(SignedRows):
         return self.X.products_at(self.examples, w)
 
     def _transposed_times(self, a: np.ndarray) -> np.ndarray:
-        return self.X.rough_combine(self.examples, a)
+        return self.X.combine(self.examples, a, rough=True)
 
     def _example_gram(self) -> np.ndarray:
         K = self.X.square(self.examples, rough=self.is_rough)

@@ -178,7 +178,7 @@ class WorkingSets:
     def plain_rows(self, index: np.ndarray) -> SignedRows:
         """Some of the rows of two classes, not centred, since that takes a copy."""
         assert self.matrix is not None
-        X, dual_set = self.matrix.passed_rows(index), self.dual_set.some(index)
+        X, dual_set = self.matrix.working_rows(index), self.dual_set.some(index)
         return SignedRows(X, self.signs(index), dual_set, self._shares_at(index))
 
     def _shares_at(self, index: np.ndarray) -> float | np.ndarray:
