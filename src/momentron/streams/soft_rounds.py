@@ -91,9 +91,6 @@ class SoftBlockProblem(BlockProblem):
         }
         return problem
 
-    def sampled(self) -> Problem:
-        return self.of_rows(self.sample)
-
     # --- objectives ----------------------------------------------------------------------------
 
     def look(self, w: np.ndarray, b: float, alpha: np.ndarray, before: Look | None) -> Look:

@@ -135,7 +135,7 @@ class NpySource(TableSource):
     """
 
     def __init__(self, path: str | Path, y: Any = None, block_size: int = BLOCK_BYTES) -> None:
-        self.table, self.labels = NpyFile(path), None
+        self.table, self.labels = NpyFile(path), y
         if len(self.table.shape) != 2 or 0 in self.table.shape:
             raise InputError(f"{path} has shape {self.table.shape}; give 2-D with at least one row")
         n, width = self.table.shape
@@ -157,6 +157,7 @@ class NpySource(TableSource):
                 ) from None
             with naming(path):
                 self.column = position(column, None, width, "the label column")
+            self.labels = None
         else:
             self.labels = clean_targets(y, n)
         self.cut(n, width * self.table.dtype.itemsize, block_size)

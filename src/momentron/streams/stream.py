@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from xxhash import xxh3_64_intdigest
 
 from momentron.arithmetic.clock import OutOfTime, Work, require_time
 from momentron.errors import InputError, one_line
@@ -124,11 +123,8 @@ class Stream(ABC):
 
     @property
     def content(self) -> np.ndarray:
-        """The checksums of all the blocks, and of who has a weight: a checkpoint is bound to it."""
-        sums = [self._checksums[i] for i in sorted(self._checksums)]
-        if self.is_kept is not None:
-            sums.append(xxh3_64_intdigest(self.is_kept.data))
-        return np.array(sums, np.uint64)
+        """The checksums of all the blocks, to which a checkpoint is bound."""
+        return np.array([self._checksums[i] for i in sorted(self._checksums)], np.uint64)
 
     @abstractmethod
     def _fold(self, work: Pass) -> Any: ...
