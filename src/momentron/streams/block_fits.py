@@ -156,7 +156,8 @@ def stream_margin(
     memory = SET_SHARE * (options.block_size or BLOCK_BYTES)
     file = None
     if options.checkpoint is not None:
-        identity = options.question(stream.weights) | {
+        weights = stream.weights if math.isfinite(options.C) else None
+        identity = options.question(weights) | {
             "method": f"{solver.name} on blocks",
             "class_weight": content_of("class_weight", options.class_weight),
         }

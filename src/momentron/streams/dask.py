@@ -17,6 +17,7 @@ import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime, Work, require_time, time_left, until
 from momentron.errors import InputError, short
+from momentron.rows.validation import clean_weights
 from momentron.streams.blocks import as_block
 from momentron.streams.source import Source
 from momentron.streams.stream import Pass, Stream, count_blocks
@@ -70,7 +71,7 @@ class DaskStream(Stream):
         if sizes is None:  # counted where the partitions are
             sizes = self._compute_all([_delayed(_size)(part) for part in parts])
         ends = np.cumsum(sizes).tolist()
-        self.require_weights(ends[-1])
+        clean_weights(weights, ends[-1])  # one for each row
         firsts = [0, *ends[:-1]]
         self._parts = list(zip(range(self.n_blocks), sizes, firsts, parts, strict=True))
 
