@@ -42,25 +42,13 @@ class DaskStream(Stream):
     Partitions that are persisted stay on their workers; others are computed again in every pass, so
     persist what fits into the cluster's memory. With a current `distributed.Client` the passes run
     there, else on Dask's own threads.
-
-    Parameters
-    ----------
-    parts : sequence
-        Delayed pairs (X, y), or pairs of delayed values, one per partition.
-    keys : sequence
-        The keys of what is persisted of the partitions: they tell where these are.
-    sizes : sequence of int, optional
-        Rows of the partitions, where they are known.
-    client : distributed.Client, optional
-    weights : ndarray, optional
-        As in `Stream`.
     """
 
     def __init__(
         self,
-        parts: Sequence[Any],
-        keys: Sequence[Any],
-        sizes: Sequence[int] | None = None,
+        parts: Sequence[Any],  # delayed pairs (X, y), or pairs of delayed values
+        keys: Sequence[Any],  # of what is persisted of these: they tell where it is
+        sizes: Sequence[int] | None = None,  # their rows, where they are known
         client: Any = None,
         weights: np.ndarray | None = None,
     ) -> None:

@@ -120,10 +120,9 @@ class FirstPass:
         squares = squared_row_norms(X)
         if not np.isfinite(squares.sum()):
             try:
-                clean_matrix(X)  # names the first entry that is not finite
+                clean_matrix(X, block.first)  # names the first entry that is not finite
             except InputError as error:
-                where = f"block {block.number} (rows from {block.first} on)"
-                raise InputError(f"{where}: {error}") from None
+                raise InputError(f"block {block.number} cannot be used: {error}") from None
             raise InputError(f"block {block.number} has entries whose squares overflow: rescale X")
         with np.errstate(over="ignore"):
             found.total = np.asarray(X.T @ np.ones(X.shape[0], X.dtype), np.float64)
