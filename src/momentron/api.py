@@ -27,8 +27,8 @@ from momentron.rows.kernels import Kernel
 from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
 from momentron.solvers.loop import Callback
-from momentron.streams import Stream, as_stream, is_dask, is_source
-from momentron.streams.block_fits import stream_margin
+from momentron.streams import Stream, as_stream
+from momentron.streams.block_fits import is_dask, is_source, stream_margin
 
 DATA_ARGUMENTS = {"X", "y", "sample_weight", "initial", "callback"}  # the others are options
 

@@ -27,7 +27,7 @@ from momentron.rows.validation import TrainingData, clean_matrix
 from momentron.solvers.loop import Callback
 from momentron.solvers.solver import BudgetWarning
 from momentron.status import Predictor, Status
-from momentron.streams import is_dask
+from momentron.streams.block_fits import is_dask
 from momentron.streams.dask import lazily
 
 BLOCK_ENTRIES = 1 << 22  # numbers of rows that are classified at a time: 32 MB in float64

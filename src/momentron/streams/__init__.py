@@ -5,13 +5,7 @@ their own store of data, or want a stream for itself.
 """
 
 from momentron.data.arguments import parse_size
-from momentron.streams.block_fits import (
-    BlockData,
-    as_stream,
-    is_dask,
-    is_source,
-    open_file,
-)
+from momentron.streams.block_fits import BlockData, as_stream, open_file
 from momentron.streams.source import ArraySource, NpySource, Source
 from momentron.streams.stream import BlockError, DiskStream, Stream
 
@@ -24,8 +18,6 @@ __all__ = [
     "Source",
     "Stream",
     "as_stream",
-    "is_dask",
-    "is_source",
     "open_file",
     "parse_size",
 ]

@@ -28,8 +28,6 @@ from momentron.streams.first_pass import FirstPassResult
 from momentron.streams.scan import Findings
 from momentron.streams.stream import Stream
 
-FEW_ROWS = 50  # to a sample that had room for fewer no classifier is fitted
-
 
 class BlockProblem(Problem):
     """The margin of all the rows of a stream."""
@@ -37,13 +35,12 @@ class BlockProblem(Problem):
     operator: BlockOperator
     options: FitOptions
     sample: Rows
-    sample_room: int  # rows that the sample might have had
     room: int  # rows that a working set may have
 
     @classmethod
     def of_stream(cls, stream: Stream, found: FirstPassResult, options: FitOptions) -> Self:
         """The problem that a first pass has found."""
-        weights = stream.weights if stream.is_kept is None else stream.weights[stream.is_kept]
+        weights = None if stream.weights is None else stream.weights[stream.weights > 0.0]
         data = TrainingData(None, found.classes, found.codes(), weights)
         if math.isfinite(options.C):
             data = weighed(data, options.class_weight)
@@ -54,7 +51,6 @@ class BlockProblem(Problem):
         assert sample is not None, "every class has rows"
         codes = np.searchsorted(found.classes, sample.codes)
         problem.sample, problem.options = replace(sample, codes=codes), options
-        problem.sample_room = found.sample.total
         problem.room = max(found.room, 16 * found.classes.size)  # some rows of every class
         return problem
 
@@ -147,10 +143,8 @@ class BlockProblem(Problem):
         self.operator.learn_rows(self.labels.mix(whole), rows)
         return whole
 
-    def sampled(self) -> Problem | None:
+    def sampled(self) -> Problem:
         rows, counts = self.sample, np.bincount(self.labels.codes)
-        if self.sample_room < FEW_ROWS and rows.size < self.n_rows:
-            return None
         # the sample has as many rows of each class as it can
         sizes = np.bincount(rows.codes, minlength=self.classes.size)
         shares = np.maximum(1, np.rint(counts * np.min(sizes / counts))).astype(int)

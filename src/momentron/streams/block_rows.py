@@ -35,17 +35,11 @@ class Known:
 
 
 class Memory(list[Known]):
-    """The last vectors whose products were asked for, and the best one.
-
-    Parameters
-    ----------
-    roundings : int
-        By which the entries of a vector may differ from those of one that is remembered.
-    """
+    """The last vectors whose products were asked for, and the best one."""
 
     def __init__(self, roundings: int) -> None:
         super().__init__()
-        self.roundings = roundings
+        self.roundings = roundings  # by which entries may differ from those that are remembered
 
     def keep(self, known: Known) -> None:
         self.insert(0, known)
@@ -76,21 +70,6 @@ class BlockOperator(Operator):
     A product is remembered for multiples of its vector, too. Of k columns of a classifier the
     differences of k − 1 from the last are multiplied; of k sums, which add up to zero since every
     row of the weights does, k − 1 are computed.
-
-    Parameters
-    ----------
-    stream : Stream
-    found : FirstPassResult
-    fit_intercept : bool
-
-    Attributes
-    ----------
-    products, sums : Memory
-        Classifiers w with Xw, and weights a with Xᵀa; copies for solvers share them.
-    at_hand : dict
-        The rows of the working set, under "rows"; shared as well.
-    is_closed : bool
-        No pass from now on.
     """
 
     def __init__(self, stream: Stream, found: FirstPassResult, fit_intercept: bool) -> None:
@@ -99,11 +78,12 @@ class BlockOperator(Operator):
         self._stored, self._mean = found.stored, found.centre
         self.row_norms = read_only(norm_upper_bounds(found.squares(), found.stored))
         self.radius = float(self.row_norms.max())
-        # coefficients of many classes are sums of weights
+        # copies for solvers share what is remembered: classifiers w with Xw, and weights a with Xᵀa
         self.products = Memory(SAME)
+        # coefficients of many classes are sums of weights
         self.sums = Memory(SAME_WEIGHTS + 2 * self.classes.size)
-        self.at_hand: dict[str, Rows] = {}
-        self.is_closed = False
+        self.at_hand: dict[str, Rows] = {}  # the rows of the working set, under "rows"; shared, too
+        self.is_closed = False  # no pass from now on
 
     @property
     def passes(self) -> int:  # type: ignore[override]

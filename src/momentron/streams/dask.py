@@ -17,6 +17,7 @@ import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime, Work, require_time, time_left, until
 from momentron.errors import InputError, short
+from momentron.rows.validation import clean_weights
 from momentron.streams.blocks import as_block
 from momentron.streams.source import Source
 from momentron.streams.stream import Pass, Stream, count_blocks
@@ -41,25 +42,13 @@ class DaskStream(Stream):
     Partitions that are persisted stay on their workers; others are computed again in every pass, so
     persist what fits into the cluster's memory. With a current `distributed.Client` the passes run
     there, else on Dask's own threads.
-
-    Parameters
-    ----------
-    parts : sequence
-        Delayed pairs (X, y), or pairs of delayed values, one per partition.
-    keys : sequence
-        The keys of what is persisted of the partitions: they tell where these are.
-    sizes : sequence of int, optional
-        Rows of the partitions, where they are known.
-    client : distributed.Client, optional
-    weights : ndarray, optional
-        As in `Stream`.
     """
 
     def __init__(
         self,
-        parts: Sequence[Any],
-        keys: Sequence[Any],
-        sizes: Sequence[int] | None = None,
+        parts: Sequence[Any],  # delayed pairs (X, y), or pairs of delayed values
+        keys: Sequence[Any],  # of what is persisted of these: they tell where it is
+        sizes: Sequence[int] | None = None,  # their rows, where they are known
         client: Any = None,
         weights: np.ndarray | None = None,
     ) -> None:
@@ -70,7 +59,7 @@ class DaskStream(Stream):
         if sizes is None:  # counted where the partitions are
             sizes = self._compute_all([_delayed(_size)(part) for part in parts])
         ends = np.cumsum(sizes).tolist()
-        self.require_weights(ends[-1])
+        clean_weights(weights, ends[-1])  # one for each row
         firsts = [0, *ends[:-1]]
         self._parts = list(zip(range(self.n_blocks), sizes, firsts, parts, strict=True))
 

@@ -103,7 +103,10 @@ class FirstPass:
         found = FirstPassResult(X.shape[1], sp.issparse(X), kind, sample, room, self.memory)
         labels, codes = sorted_labels(block.y)
         found.summaries[block.first] = labels, codes, self._measured(block, found)
-        keys = row_keys(block.first, block.y.size, self.seed)
+        # a random rank for each row, whatever the block; four numbers at a time
+        bits, skipped = np.random.Philox(key=self.seed % 2**64), block.first % 4
+        bits.advance(block.first // 4)
+        keys = np.random.Generator(bits).random(skipped + codes.size)[skipped:]
         for code, label in enumerate(labels.tolist()):
             index = np.flatnonzero(codes == code)
             found.counts[label] = index.size
@@ -117,10 +120,9 @@ class FirstPass:
         squares = squared_row_norms(X)
         if not np.isfinite(squares.sum()):
             try:
-                clean_matrix(X)  # names the first entry that is not finite
+                clean_matrix(X, block.first)  # names the first entry that is not finite
             except InputError as error:
-                where = f"block {block.number} (rows from {block.first} on)"
-                raise InputError(f"{where}: {error}") from None
+                raise InputError(f"block {block.number} cannot be used: {error}") from None
             raise InputError(f"block {block.number} has entries whose squares overflow: rescale X")
         with np.errstate(over="ignore"):
             found.total = np.asarray(X.T @ np.ones(X.shape[0], X.dtype), np.float64)
@@ -147,10 +149,3 @@ class FirstPass:
         a.summaries |= b.summaries
         a.sample.take(b.sample)
         return a
-
-
-def row_keys(first: int, size: int, seed: int) -> np.ndarray:
-    """A random rank in [0, 1) for each of the rows from number `first` on, whatever the block."""
-    bits, skipped = np.random.Philox(key=seed % 2**64), first % 4
-    bits.advance(first // 4)  # four numbers at a time
-    return np.random.Generator(bits).random(skipped + size)[skipped:]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from momentron.data.exactness.conversion import as_exact
-from momentron.data.files import FeatureColumns
-from momentron.data.files.columns import LABEL_NAMES, position
+from momentron.data.files import FeatureColumns, TableOptions
+from momentron.data.files.columns import label_position
 from momentron.data.files.table import naming, require_file
 from momentron.errors import InputError, short
 from momentron.streams.source import BLOCK_BYTES
@@ -71,10 +71,9 @@ class ParquetSource:
         self.names = list(schema.names)
         if len(self.names) < 2:
             raise InputError(f"{path} needs at least two columns: features and a label")
-        named = [name for name in self.names if name.lower() in LABEL_NAMES]
-        default = named[0] if len(named) == 1 else -1
         with naming(path):
-            column = position(default if target is None else target, self.names)
+            column, _ = label_position(self.names, TableOptions(target=target))
+        assert column is not None, "it is asked for"
         self.label = self.names[column]
         self.features = [name for name in self.names if name != self.label]
         self.columns = FeatureColumns(self.features, self.label)  # which a model keeps

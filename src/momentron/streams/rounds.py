@@ -32,7 +32,7 @@ class RoundState(State):
 
     tol: float
     room: int  # rows that a working set may have
-    stays: np.ndarray  # which rows never leave it, since they have weight
+    stays: np.ndarray  # 1 for rows that never leave it, since they have weight, else 0
     gap: float = math.inf  # of the last round
     upper: float = math.inf  # the best bound so far, in units of R
     proposal: Candidates | None = None
@@ -89,7 +89,7 @@ class WorkingSetRounds(Rounds):
 
     def init(self, problem: BlockProblem, options: RunOptions = DEFAULTS) -> RoundState:
         problem.working = problem.sample
-        return RoundState(options.tol, problem.room, np.zeros(problem.n_rows, bool))
+        return RoundState(options.tol, problem.room, np.zeros(problem.n_rows, np.int8))
 
     def vanishing(self, tol: float) -> float:
         return self.method.vanishing(tol)
@@ -117,8 +117,8 @@ class WorkingSetRounds(Rounds):
         bar = -upper * problem.radius
         scores, seen = problem.scan(w, b=b, n_worst=state.room // NEW_SHARE, bar=bar)
         found.primals = [Primal(w, scores / problem.radius)]
-        weighs = np.zeros(problem.n_rows, bool)
-        weighs[labels.examples(np.flatnonzero(found.q))] = True
+        weighs = np.zeros(problem.n_rows, np.int8)
+        weighs[labels.examples(np.flatnonzero(found.q))] = 1
         working = before.joined_by(seen.lists)
         served = labels.some(working.numbers).scores(np.asarray(working.X @ w) + b)
         margins = -served.reshape(working.size, -1).max(axis=1)

@@ -91,9 +91,6 @@ class SoftBlockProblem(BlockProblem):
         }
         return problem
 
-    def sampled(self) -> Problem:
-        return self.of_rows(self.sample)
-
     # --- objectives ----------------------------------------------------------------------------
 
     def look(self, w: np.ndarray, b: float, alpha: np.ndarray, before: Look | None) -> Look:
@@ -275,7 +272,7 @@ class SoftRounds(Rounds):
         n, d = problem.operator.shape
         even = problem.weights_at(np.ones(n))  # as at w = 0
         problem.working = problem.sample.chosen(np.empty(0))
-        nothing = np.zeros(n, bool)
+        nothing = np.zeros(n, np.int8)
         return SoftState(options.tol, problem.room, nothing, w=np.zeros(d), alpha=even, q=even)
 
     def step(self, problem: SoftBlockProblem, state: SoftState) -> None:

@@ -110,16 +110,10 @@ class ArraySource(TableSource):
         if self._is_tensor:
             X = as_exact(X)
         if isinstance(self.X, np.memmap):
-            X = np.array(X)
-            _forget(self.X)
+            X, pages = np.array(X), getattr(self.X, "_mmap", None)
+            if self.X.mode == "r" and pages is not None and hasattr(mmap, "MADV_DONTNEED"):
+                pages.madvise(mmap.MADV_DONTNEED)  # they would count as this process's memory
         return X, self.y[rows]
-
-
-def _forget(mapped: np.memmap) -> None:
-    """Give the pages of a read-only map back: they would count as this process's memory."""
-    pages = getattr(mapped, "_mmap", None)
-    if mapped.mode == "r" and pages is not None and hasattr(mmap, "MADV_DONTNEED"):
-        pages.madvise(mmap.MADV_DONTNEED)
 
 
 class NpySource(TableSource):
@@ -135,7 +129,7 @@ class NpySource(TableSource):
     """
 
     def __init__(self, path: str | Path, y: Any = None, block_size: int = BLOCK_BYTES) -> None:
-        self.table, self.labels = NpyFile(path), None
+        self.table, self.labels = NpyFile(path), y
         if len(self.table.shape) != 2 or 0 in self.table.shape:
             raise InputError(f"{path} has shape {self.table.shape}; give 2-D with at least one row")
         n, width = self.table.shape
@@ -157,6 +151,7 @@ class NpySource(TableSource):
                 ) from None
             with naming(path):
                 self.column = position(column, None, width, "the label column")
+            self.labels = None
         else:
             self.labels = clean_targets(y, n)
         self.cut(n, width * self.table.dtype.itemsize, block_size)
@@ -214,21 +209,18 @@ class SvmlightSource(TableSource):
     """
 
     def __init__(self, path: str | Path, block_size: int = BLOCK_BYTES) -> None:
-        path = Path(path)
         require_file(path)
+        folder = Path(path).absolute().parent
         try:
-            self._convert(path, path.absolute().parent)
-        except OSError:
-            try:
-                self._convert(path, None)
-            except OSError as error:
-                raise InputError(
-                    f"{path} cannot be converted: {reason(error)}; copy the text to a folder that "
-                    "you may write to, with room for its numbers in binary"
-                ) from error
+            self._convert(path, folder if os.access(folder, os.W_OK) else None)
+        except OSError as error:
+            raise InputError(
+                f"{path} cannot be converted: {reason(error)}; copy the text to a folder that you "
+                "may write to, with room for its numbers in binary"
+            ) from error
         self.cut(self.labels.size, 12.0 * self.indptr[-1] / self.labels.size, block_size)
 
-    def _convert(self, path: Path, folder: Path | None) -> None:
+    def _convert(self, path: str | Path, folder: Path | None) -> None:
         """Write the entries of the text, and keep where its rows begin."""
         handle, self.file = tempfile.mkstemp(prefix=".momentron-", dir=folder)
         remove = weakref.finalize(self, _remove, self.file, os.getpid())
@@ -239,7 +231,7 @@ class SvmlightSource(TableSource):
             remove()
             raise
 
-    def _write_entries(self, path: Path, binary: Any) -> None:
+    def _write_entries(self, path: str | Path, binary: Any) -> None:
         lengths, labels, top, least, line = [np.zeros(1, np.int64)], [], -1, 2**31, 1
         with open_regular(path) as file:
             while text := file.read(TEXT_BYTES) + file.readline():  # whole lines

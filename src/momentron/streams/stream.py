@@ -14,6 +14,7 @@ from xxhash import xxh3_64_intdigest
 from momentron.arithmetic.clock import OutOfTime, Work, require_time
 from momentron.errors import InputError, one_line
 from momentron.result import MarginResult
+from momentron.rows.validation import clean_weights
 from momentron.solvers.checkpoint import taken, unusable
 from momentron.streams.blocks import Block, as_block
 from momentron.streams.source import Source
@@ -106,14 +107,6 @@ class Stream(ABC):
         support = np.flatnonzero(self.is_kept)[result.support]
         return replace(result, support=support, n_rows=self.is_kept.size)
 
-    def require_weights(self, n_rows: int) -> None:
-        """Refuse weights that are not one for each row."""
-        if self.weights is not None and self.weights.size != n_rows:
-            raise InputError(
-                f"X has {n_rows} rows but sample_weight has shape {self.weights.shape}; give one "
-                "weight for each row"
-            )
-
     def require_same(self, number: int, checksum: int) -> None:
         """Refuse a block that is not what the first pass read."""
         if self._checksums.setdefault(number, checksum) != checksum:
@@ -205,7 +198,7 @@ class DiskStream(Stream):
                 n_rows += block.y.size
                 found = work.add(found, block)
                 self.report((block.number + 1) / self.n_blocks, block.nbytes)
-        self.require_weights(n_rows)
+        clean_weights(self.weights, n_rows)  # one for each row
         return found
 
 

@@ -238,7 +238,7 @@ class SoftSearch(Search):
                 self.may_propose = False
                 return False
             support = np.flatnonzero(alpha)
-            w = kernel.rough_combine(W[support], (signs * alpha)[support])
+            w = kernel.combine(W[support], (signs * alpha)[support], rough=True)
             b = np.zeros(Y.shape[1])
             if b.size:
                 b[:] = best_intercept(loss, signs * w[1][W], signs)
