@@ -57,8 +57,8 @@ EASY, MANY_DIGITS = (30.0, 3.0), 1e-4
 # units of the tolerance.
 ENOUGH, NEARLY = 0.9, 20.0
 ATTEMPTS, SHARE = 2, 0.1  # of LIBSVM at a working set; the first guess of the objective over Σ C
-NEARBY = 1.1  # the margin up to which rows join a working set of LIBSVM's, and the share of all the
-ALL = 0.7  # rows from which all of them do
+FAR = 1.2  # the margin from which a row leaves its working sets, and the share of all the rows
+ALL = 0.7  # from which all of them join
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
 
@@ -226,33 +226,33 @@ class SoftSearch(Search):
         """Whether LIBSVM has solved the working set, of a kernel, and all the rows are looked at.
 
         If its gap is too large, it is asked for a smaller one; then Newton's method goes on there.
+        What a sample tells need not be exact.
         """
         if not self._suits_pairs:
             return False
-        sets, kernel, W, loss = self.sets, self.sets.kernel, self.W, self.set_loss
+        sets, W, loss, is_first = self.sets, self.W, self.set_loss, not self.is_known
+        kernel, signs, Y = sets.kernel, sets.signs(W), sets.dual_set.some(W).columns
         self.deadline.require(float(W.size) ** 2)
-        self.has_proposed, signs, Y = True, sets.signs(W), sets.dual_set.some(W).columns
-        svm = LibSvm(kernel, W, loss, signs, Y)
+        self.has_proposed, svm = True, LibSvm(kernel, W, loss, signs, Y)
         for _ in range(ATTEMPTS):
             alpha = svm.weights(self.gap_goal, self.share)
             if alpha is None:
                 self.may_propose = False
-                return False
-            support = np.flatnonzero(alpha)
+                break
+            support, b = np.flatnonzero(alpha), np.zeros(Y.shape[1])
             w = kernel.rough_combine(W[support], (signs * alpha)[support])
-            b = np.zeros(Y.shape[1])
             if b.size:
                 b[:] = best_intercept(loss, signs * w[1][W], signs)
-            norm = sets.base.norm(w)
-            ridge = float(np.sum(alpha * alpha / loss.stiffness))
+            norm, ridge = sets.base.norm(w), float(np.sum(alpha * alpha / loss.stiffness))
             dual = float(alpha.sum()) - 0.5 * (norm**2 + ridge)
             how = {"is_exact": self.tol < MANY_DIGITS, "upper": margin_of(dual)}
             self.set_answer(w, b, self.spread(alpha), **how)
             self.is_known, self.is_rough = True, False
             lower = margin_of(loss.primal(norm, self.answer.p[W]))
             gap = Bounds(lower, self.answer.upper).gap
-            if gap <= self.gap_goal:
+            if is_first or gap <= max(self.gap_goal, ENOUGH * self.tol):
                 self.share = max(dual, 0.0) / svm.total
+                kernel.reserve(0)
                 return True
             self.share *= 0.5 * self.gap_goal / gap
         return False
@@ -265,21 +265,19 @@ class SoftSearch(Search):
         return self.may_propose and is_kernel and self.W.size > self.settings.box_few_values
 
     def enlarge(self) -> None:
-        """All rows that are, or were, near the margin join a set of LIBSVM's, to which further
-        rounds are more expensive than rows.
-        """
+        """All rows below the margin join a set of LIBSVM's: it does not go on from where it was."""
         if not self._suits_pairs:
             super().enlarge()
             return
-        p, joins = self.answer.p, np.zeros(self.size, bool)
-        joins[self.W] = True
-        joins |= p < NEARBY
-        if np.count_nonzero(joins) > self.sets.capacity:
-            joins = (p < 1.0) | (self.answer.lam > 0.0)
+        p = self.answer.p
+        joins = (p < 1.0) | (self.answer.lam > 0.0)
+        stays = self.W[p[self.W] < FAR]
+        if np.count_nonzero(joins) + stays.size <= self.sets.capacity:
+            joins[stays] = True
         size = np.count_nonzero(joins)
         if size > ALL * self.size and self.sets.has_room_for_all:
             joins[:] = True
-        self.W = np.flatnonzero(joins)
+        self.W, self.gap_goal = np.flatnonzero(joins), self.last_goal
 
     # --- Newton with multipliers ---------------------------------------------------------------
 
