@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from momentron.arithmetic.clock import Work, time_left
 from momentron.arithmetic.squares import strips_of
 from momentron.rows import KernelOperator
+from momentron.rows.dense import matvec
 from momentron.solvers.auto.linear_algebra import add_to_diagonal
 from momentron.solvers.auto.newton import Loss
 from momentron.solvers.auto.working_rows import SignedRows
@@ -31,7 +32,7 @@ STEPS_PER_ROW, STEP_SECONDS = 60, 2e-9  # of LIBSVM, at most, and what one takes
 # with the plain hinge, and t² times the second with the squared one; the ends of its tolerances.
 GAPS = (0.05, 0.03)
 FINEST_PAIRS, COARSEST_PAIRS = 1e-6, 0.01
-BYTES, STRIP = 16, 512  # of memory for each value of a kernel; the rows computed at a time
+BYTES, STRIP = 16, 128  # of memory for each value of a kernel; the rows computed at a time
 
 
 class Proposal(NamedTuple):
@@ -110,9 +111,10 @@ class LibSvm:
         self.total, self.scale = float(self.costs.sum()), 1.0
         self.cache_bytes, self.X = kernel.cache_bytes // 2, None
         self.options: dict[str, Any] = {"kernel": "precomputed"}
+        self.has_values = False
         if kernel.kernel.matrix is not None or BYTES * m**2 <= kernel.cache_bytes:
             self.cache_bytes = 2 * m**2
-            self.X = self._values(kernel, W)
+            self.X, self.has_values = self._values(kernel, W), True
         elif loss.is_boxed and Y.size and m == kernel.shape[0]:
             self.X, self.options = kernel.kernel.for_libsvm()
 
@@ -121,7 +123,8 @@ class LibSvm:
         m, more = W.size, 0 if self.Y.size else 2
         kernel.reserve(BYTES * m**2)
         self.scale = max(float(kernel.kernel.diagonal()[W].mean()), 1e-300)
-        K = np.zeros((m + more, m + more))
+        K = np.empty((m + more, m + more))
+        K[m:], K[:, m:] = 0.0, 0.0
         # without a copy of all values in single precision; in double precision half of them do
         for part in strips_of(0, m, STRIP if kernel.is_rough else m):
             rows = W[part] if kernel.is_rough else W
@@ -132,6 +135,12 @@ class LibSvm:
         if more:
             self.labels = np.append(self.labels, (1.0, -1.0))
         return K
+
+    def scores(self, a: np.ndarray) -> np.ndarray:
+        """K a, as well as these values tell."""
+        m = a.size
+        scores = self.scale * matvec(self.X[:m, :m], a)
+        return scores if self.loss.is_boxed else scores - a / self.loss.stiffness
 
     def weights(self, tol: float, share: float) -> np.ndarray | None:
         """α with a gap of about `tol` if all goes well, for an objective of this share of Σ C.

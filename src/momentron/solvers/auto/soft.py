@@ -239,8 +239,11 @@ class SoftSearch(Search):
             if alpha is None:
                 self.may_propose = False
                 break
-            support, b = np.flatnonzero(alpha), np.zeros(Y.shape[1])
-            w = kernel.rough_combine(W[support], (signs * alpha)[support])
+            a, b = signs * alpha, np.zeros(Y.shape[1])
+            if self.has_all and svm.has_values and self.tol >= MANY_DIGITS:
+                w = kernel.classifier(a, svm.scores(a))
+            else:
+                w = kernel.rough_combine(W[alpha > 0.0], a[alpha > 0.0])
             if b.size:
                 b[:] = best_intercept(loss, signs * w[1][W], signs)
             norm, ridge = sets.base.norm(w), float(np.sum(alpha * alpha / loss.stiffness))
