@@ -32,6 +32,7 @@ STEPS_PER_ROW, STEP_SECONDS = 60, 2e-9  # of LIBSVM, at most, and what one takes
 # with the plain hinge, and t² times the second with the squared one; the ends of its tolerances.
 GAPS = (0.05, 0.03)
 FINEST_PAIRS, COARSEST_PAIRS = 1e-6, 0.01
+LEAST_BYTES = 1024  # for each row, where it computes the values itself
 BYTES, STRIP = 16, 128  # of memory for each value of a kernel; the rows computed at a time
 
 
@@ -111,11 +112,11 @@ class LibSvm:
         self.total, self.scale = float(self.costs.sum()), 1.0
         self.cache_bytes, self.X = kernel.cache_bytes // 2, None
         self.options: dict[str, Any] = {"kernel": "precomputed"}
-        self.has_values = False
-        if kernel.kernel.matrix is not None or BYTES * m**2 <= kernel.cache_bytes:
+        self.has_values = BYTES * m**2 <= kernel.cache_bytes or kernel.kernel.matrix is not None
+        if self.has_values:
             self.cache_bytes = 2 * m**2
-            self.X, self.has_values = self._values(kernel, W), True
-        elif loss.is_boxed and Y.size and m == kernel.shape[0]:
+            self.X = self._values(kernel, W)
+        elif m == kernel.shape[0] and takes_rows(kernel, loss, Y.shape[1]):
             self.X, self.options = kernel.kernel.for_libsvm()
 
     def _values(self, kernel: KernelOperator, W: np.ndarray) -> np.ndarray:
@@ -170,6 +171,17 @@ class LibSvm:
         alpha[model.support_] = np.abs(found.toarray() if sp.issparse(found) else found)[0]
         alpha = self.loss.weights(alpha[:m] / self.scale)
         return balanced(alpha, self.loss.upper, self.Y) if np.isfinite(alpha).all() else None
+
+
+def takes_rows(kernel: KernelOperator | None, loss: Loss, n_intercepts: int) -> bool:
+    """Whether LIBSVM can compute the kernel's values itself, in what memory there is."""
+    return (
+        kernel is not None
+        and kernel.kernel.for_libsvm()[0] is not None
+        and loss.is_boxed
+        and n_intercepts == 1
+        and kernel.cache_bytes >= LEAST_BYTES * kernel.shape[0]
+    )
 
 
 def _fits(model: Any, X: Any, signs: np.ndarray, costs: np.ndarray) -> bool:

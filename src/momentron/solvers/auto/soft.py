@@ -32,7 +32,7 @@ from momentron.solvers.auto.newton import (
     step_along_mean,
 )
 from momentron.solvers.auto.primal_form import FINE, SOLVING, PrimalForm, product_seconds
-from momentron.solvers.auto.proposals import LibSvm, best_intercept, liblinear
+from momentron.solvers.auto.proposals import LibSvm, best_intercept, liblinear, takes_rows
 from momentron.solvers.auto.search import Rounds, Search
 from momentron.solvers.auto.working_rows import sample
 from momentron.solvers.problem import Problem
@@ -228,10 +228,12 @@ class SoftSearch(Search):
         If its gap is too large, it is asked for a smaller one; then Newton's method goes on there.
         What a sample tells need not be exact.
         """
-        if not self._suits_pairs:
+        sets, W, is_first = self.sets, self.W, not self.is_known
+        is_crowded, is_fine = W.size > sets.capacity, self.tol < MANY_DIGITS
+        if not (self._has_pairs and (W.size > self.settings.box_few_values or is_crowded)):
             return False
-        sets, W, loss, is_first = self.sets, self.W, self.set_loss, not self.is_known
-        kernel, signs, Y = sets.kernel, sets.signs(W), sets.dual_set.some(W).columns
+        loss, kernel = self.set_loss, sets.kernel
+        signs, Y = sets.signs(W), sets.dual_set.some(W).columns
         self.deadline.require(float(W.size) ** 2)
         self.has_proposed, svm = True, LibSvm(kernel, W, loss, signs, Y)
         for _ in range(ATTEMPTS):
@@ -240,45 +242,48 @@ class SoftSearch(Search):
                 self.may_propose = False
                 break
             a, b = signs * alpha, np.zeros(Y.shape[1])
-            if self.has_all and svm.has_values and self.tol >= MANY_DIGITS:
+            if self.has_all and svm.has_values and not is_fine:
                 w = kernel.classifier(a, svm.scores(a))
             else:
                 w = kernel.rough_combine(W[alpha > 0.0], a[alpha > 0.0])
             if b.size:
                 b[:] = best_intercept(loss, signs * w[1][W], signs)
-            norm, ridge = sets.base.norm(w), float(np.sum(alpha * alpha / loss.stiffness))
-            dual = float(alpha.sum()) - 0.5 * (norm**2 + ridge)
-            how = {"is_exact": self.tol < MANY_DIGITS, "upper": margin_of(dual)}
-            self.set_answer(w, b, self.spread(alpha), **how)
+            self.set_answer(w, b, self.spread(alpha), is_exact=is_fine)
             self.is_known, self.is_rough = True, False
+            norm, ridge = sets.base.norm(self.answer.w), np.sum(alpha * alpha / loss.stiffness)
+            dual = float(alpha.sum()) - 0.5 * (norm**2 + float(ridge))
+            self.answer.upper = margin_of(dual)
             lower = margin_of(loss.primal(norm, self.answer.p[W]))
             gap = Bounds(lower, self.answer.upper).gap
-            if is_first or gap <= max(self.gap_goal, ENOUGH * self.tol):
+            if is_first or gap <= max(self.gap_goal, 0.0 if is_fine else ENOUGH * self.tol):
                 self.share = max(dual, 0.0) / svm.total
                 kernel.reserve(0)
                 return True
             self.share *= 0.5 * self.gap_goal / gap
+        if is_crowded:
+            self.W = self.smallest(sets.capacity, W[:0])
         return False
 
     @property
-    def _suits_pairs(self) -> bool:
-        """Whether LIBSVM may solve the working set."""
-        sets = self.sets
-        is_kernel = sets.kernel is not None and not sets.labels.is_paired
-        return self.may_propose and is_kernel and self.W.size > self.settings.box_few_values
+    def _has_pairs(self) -> bool:
+        """Whether LIBSVM may solve working sets."""
+        return self.may_propose and self.sets.is_kernel and not self.sets.labels.is_paired
 
     def enlarge(self) -> None:
-        """All rows below the margin join a set of LIBSVM's: it does not go on from where it was."""
-        if not self._suits_pairs:
+        """All rows below the margin join a set of LIBSVM's: it does not go on from where it was.
+
+        Where they have no room, LIBSVM may take all the rows, and compute what it needs.
+        """
+        sets, p = self.sets, self.answer.p
+        joins = (p < 1.0) | (self.answer.lam > 0.0)
+        joins[self.W[p[self.W] < FAR]] = True
+        size = int(np.count_nonzero(joins))
+        is_small = size <= min(self.settings.box_few_values, sets.capacity)
+        has_room = size <= sets.capacity or takes_rows(sets.kernel, self.loss, sets.n_intercepts)
+        if is_small or not (self._has_pairs and has_room):
             super().enlarge()
             return
-        p = self.answer.p
-        joins = (p < 1.0) | (self.answer.lam > 0.0)
-        stays = self.W[p[self.W] < FAR]
-        if np.count_nonzero(joins) + stays.size <= self.sets.capacity:
-            joins[stays] = True
-        size = np.count_nonzero(joins)
-        if size > ALL * self.size and self.sets.has_room_for_all:
+        if size > (ALL * self.size if sets.has_room_for_all else sets.capacity):
             joins[:] = True
         self.W, self.gap_goal = np.flatnonzero(joins), self.last_goal
 
