@@ -169,7 +169,7 @@ class LibSvm:
             return None
         alpha, found = np.zeros(self.labels.size), model.dual_coef_
         alpha[model.support_] = np.abs(found.toarray() if sp.issparse(found) else found)[0]
-        alpha = self.loss.weights(alpha[:m] / self.scale)
+        alpha = np.minimum(self.loss.weights(alpha[:m] / self.scale), self.total)
         return balanced(alpha, self.loss.upper, self.Y) if np.isfinite(alpha).all() else None
 
 
