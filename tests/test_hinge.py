@@ -22,7 +22,7 @@ from momentron import (
 )
 from momentron.certificate.hinge import certify_hinge
 from momentron.solvers import SOLVERS
-from momentron.solvers.auto import Auto, AutoSettings
+from momentron.solvers.auto import Auto, AutoSettings, proposals
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Bounds, Direction, margin_of
 from momentron.solvers.auto.primal_form import PrimalForm, SpannedForm
@@ -332,11 +332,11 @@ def test_they_count_repeated_rows_as_their_weights():
     assert math.isclose(weighted.lower, repeated.lower, rel_tol=2e-9)
 
 
-def test_what_products_leave_open_is_for_working_sets():
+def test_what_proposals_leave_open_is_for_working_sets(monkeypatch):
     X, y, _ = many_through_a_kernel(3)
     options = {"C": 1.0, "penalty": "hinge", "kernel": "rbf", "gamma": 0.5}
-    short = Auto(AutoSettings(column_support=20, column_products=0))
-    result = max_margin(X, y, method=short, **options)
+    monkeypatch.setattr(proposals, "STEPS_PER_ROW", 0)
+    result = max_margin(X, y, **options)
     assert result.gap <= 1e-6
 
 

@@ -1,16 +1,19 @@
-"""What LIBLINEAR proposes for sparse rows is a start: near the optimum, and believed by nobody."""
+"""What LIBLINEAR and LIBSVM propose is a start: near the optimum, and believed by nobody."""
 
+import _thread
 import time
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC
 
-from momentron import max_margin
-from momentron.solvers.auto import soft
+from momentron import BudgetWarning, max_margin
+from momentron.rows.kernels.choice import KernelChoice
+from momentron.solvers.auto import Auto, AutoSettings, soft
 from momentron.solvers.auto.newton import Loss
-from momentron.solvers.auto.proposals import best_intercept, liblinear
+from momentron.solvers.auto.proposals import LibSvm, best_intercept, liblinear
 from momentron.solvers.auto.working_rows import SignedRows
 from momentron.status import Status
 
@@ -144,3 +147,154 @@ def test_a_proposal_that_takes_too_long_is_abandoned(monkeypatch):
     found = max_margin(X, y, C=1.0, tol=1e-3, max_time=0.5)
     assert time.perf_counter() - begin < 1.0
     assert found.status is Status.TIME_BUDGET and found.lower <= found.upper
+
+
+# --- LIBSVM, for kernels --------------------------------------------------------------------------
+
+
+def crossed(n=900, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    return X, X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=n) > 0.0
+
+
+def exact_optimum(X, y, **options):
+    inside = Auto(AutoSettings(box_few_values=10**9))
+    return max_margin(X, y, kernel="rbf", gamma=0.5, method=inside, **options)
+
+
+@pytest.fixture
+def fits(monkeypatch):
+    """The kernels, and their cache in bytes, of LIBSVM's fits so far."""
+    seen, fit = [], SVC.fit
+
+    def count(self, X, y, sample_weight=None):
+        seen.append((self.kernel, X.nbytes, 2**20 * self.cache_size))
+        return fit(self, X, y, sample_weight)
+
+    monkeypatch.setattr(SVC, "fit", count)
+    return seen
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("tol", [1e-3, 1e-7])
+def test_intervals_through_a_kernel(penalty, C, fit_intercept, tol, fits):
+    X, y = crossed()
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, y.size)
+    how = {"C": C, "penalty": penalty, "fit_intercept": fit_intercept, "sample_weight": weights}
+    found = max_margin(X, y, kernel="rbf", gamma=0.5, tol=tol, **how)
+    fine = exact_optimum(X, y, tol=1e-7, **how)
+    assert fits and found.status is Status.OPTIMAL
+    assert found.lower <= fine.upper and fine.lower <= found.upper
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("scale", [1e-40, 1.0, 1e40])
+def test_what_libsvm_proposes_is_near_the_optimum(penalty, fit_intercept, scale):
+    X, y = crossed()
+    signs, every = np.where(y, 1.0, -1.0), np.arange(y.size)
+    C = 1.0 / scale
+    upper = np.full(y.size, C) if penalty == "hinge" else np.inf
+    loss = Loss(np.inf if penalty == "hinge" else 2.0 * C, upper)
+    K = scale * np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
+    kernel = KernelChoice("precomputed").operator(K)
+    Y = signs[:, None] if fit_intercept else np.zeros((y.size, 0))
+    svm = LibSvm(kernel, every, loss, signs, Y)
+    alpha = svm.weights(1e-5, 0.3)
+    assert (alpha >= 0.0).all() and (alpha <= upper).all()
+    assert not fit_intercept or abs(signs @ alpha) <= 1e-9 * alpha.sum()
+    np.testing.assert_allclose(svm.scores(signs * alpha), K @ (signs * alpha), rtol=1e-8, atol=1e-9)
+    best = exact_optimum(X, y, C=1.0, penalty=penalty, fit_intercept=fit_intercept)
+    square = alpha @ (signs * (K @ (signs * alpha))) + np.sum(alpha * alpha / loss.stiffness)
+    dual = scale * (alpha.sum() - 0.5 * square)
+    assert dual >= 0.5 / best.upper**2 * (1.0 - 1e-4)
+
+
+SVM_LIES = {
+    "nothing": lambda a: np.zeros_like(a),
+    "the opposite": lambda a: -a,
+    "everything": lambda a: np.full_like(a, 1e6),
+    "noise": lambda a: np.random.default_rng(0).normal(size=a.shape),
+    "far too long": lambda a: 1e200 * a,
+    "not numbers": lambda a: np.full_like(a, np.nan),
+}
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("lie", SVM_LIES)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_libsvm_that_lies_costs_time_alone(lie, penalty, fit_intercept, monkeypatch):
+    X, y = crossed()
+    how = {"C": 1.0, "penalty": penalty, "fit_intercept": fit_intercept}
+    honest, fit = exact_optimum(X, y, **how), SVC.fit
+
+    def lying(self, X, y, sample_weight=None):
+        fit(self, X, y, sample_weight)
+        self.dual_coef_ = SVM_LIES[lie](self.dual_coef_)
+        return self
+
+    monkeypatch.setattr(SVC, "fit", lying)
+    for tol in (1e-3, 1e-6):
+        found = max_margin(X, y, kernel="rbf", gamma=0.5, tol=tol, **how)
+        assert found.status is Status.OPTIMAL
+        assert found.lower <= honest.upper and honest.lower <= found.upper
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_a_libsvm_that_refuses(penalty, monkeypatch):
+    def refuses(self, *data, **more):
+        raise ValueError("The dual coefficients or intercepts are not finite.")
+
+    monkeypatch.setattr(SVC, "fit", refuses)
+    X, y = crossed()
+    for cache_size in (1000.0, 4.0):  # the second leaves it no room for values
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BudgetWarning)
+            found = max_margin(X, y, kernel="rbf", penalty=penalty, C=1.0, cache_size=cache_size)
+        assert found.status in (Status.OPTIMAL, Status.NO_ROOM)
+        assert found.lower <= found.upper
+
+
+@pytest.mark.parametrize("cache_size", [1.0, 4.0, 16.0])
+def test_libsvm_keeps_to_the_memory_for_values(cache_size, fits):
+    X, y = crossed(1000)
+    how = {"C": 1.0, "penalty": "hinge", "tol": 1e-4}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BudgetWarning)
+        found = max_margin(X, y, kernel="rbf", gamma=0.5, cache_size=cache_size, **how)
+    whole = exact_optimum(X, y, **how)
+    assert found.lower <= whole.upper and whole.lower <= found.upper
+    least = 1.1 * 2**20  # which LIBSVM has in any case
+    for kernel, n_bytes, cache in fits:
+        values = n_bytes if kernel == "precomputed" else 0
+        assert values + cache <= max(1e6 * cache_size, least)
+    kernels = {kernel for kernel, *_ in fits}
+    assert kernels == {1.0: set(), 4.0: {"rbf"}, 16.0: {"precomputed"}}[cache_size]
+
+
+@pytest.mark.clock
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_a_libsvm_that_takes_too_long_is_abandoned(penalty, monkeypatch):
+    monkeypatch.setattr(SVC, "fit", lambda *data, **more: time.sleep(5.0))
+    X, y = crossed()
+    begin = time.perf_counter()
+    found = max_margin(X, y, C=1.0, kernel="rbf", penalty=penalty, max_time=0.5)
+    assert time.perf_counter() - begin < 1.5
+    assert found.status is Status.TIME_BUDGET and found.lower <= found.upper
+
+
+@pytest.mark.clock
+def test_ctrl_c_ends_a_fit_of_libsvm(monkeypatch):
+    def slow(*data, **more):
+        _thread.interrupt_main()
+        time.sleep(5.0)
+
+    monkeypatch.setattr(SVC, "fit", slow)
+    X, y = crossed()
+    begin = time.perf_counter()
+    found = max_margin(X, y, C=1.0, kernel="rbf", penalty="hinge")
+    assert time.perf_counter() - begin < 2.0
+    assert found.status is Status.INTERRUPTED and found.lower <= found.upper

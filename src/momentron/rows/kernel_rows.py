@@ -173,6 +173,10 @@ class KernelOperator(Operator):
         """K[rows][:, cols] in float64."""
         return self._cache.block(rows, cols)
 
+    def rough_block(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+        """The same in single precision, where available."""
+        return (self._single or self._cache).block(rows, cols)
+
     def square(self, rows: np.ndarray, *, rough: bool = False) -> np.ndarray:
         """K[rows][:, rows] for sorted rows; if rough, in single precision where available.
 
@@ -181,7 +185,7 @@ class KernelOperator(Operator):
         if self._single is None:
             return self._cache.block(rows, rows)
         if rough:
-            return self._single.block(rows, rows)
+            return self.rough_block(rows, rows)
         if 24 * rows.size**2 > self.cache_bytes:  # a copy, and a factor of it, are all there is for
             return self._cache.block(rows, rows)
         return self._square.values(rows, self.cache_bytes // 2)

@@ -158,6 +158,7 @@ class GaussianKernel(PairwiseKernel):
     """
 
     is_bounded = True
+    name_in_libsvm = "rbf"
     gamma: float
 
     def __post_init__(self) -> None:

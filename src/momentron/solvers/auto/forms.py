@@ -232,10 +232,6 @@ class Form(Movable):
         x, b, _ = self.point
         self.point = Point(x, b, self.margins(x, b))
 
-    def taken(self, loss: Loss, weights: np.ndarray) -> np.ndarray:
-        """The weights that a minimisation has found, which the point may be moved to."""
-        return weights
-
     @abstractmethod
     def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         """Go to a given point, where w = Aᵀu up to rounding."""

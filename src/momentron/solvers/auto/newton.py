@@ -246,7 +246,7 @@ def multipliers(
             form.reset()
             step_along_mean(form, loss.sigma)
             continue
-        alpha = form.taken(loss, minimised.weights)
+        alpha = minimised.weights
         is_first, reach = False, REACH * float(np.abs(form.p - p).mean())
         before, (gap, is_over) = gap, measure(alpha)
         is_fast = gap < FAST * best

@@ -14,7 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import Work, time_left
+from momentron.arithmetic.squares import strips_of
 from momentron.rows import KernelOperator
+from momentron.rows.dense import matvec
 from momentron.solvers.auto.linear_algebra import add_to_diagonal
 from momentron.solvers.auto.newton import Loss
 from momentron.solvers.auto.working_rows import SignedRows
@@ -29,8 +31,9 @@ STEPS_PER_ROW, STEP_SECONDS = 60, 2e-9  # of LIBSVM, at most, and what one takes
 # Its gap for a tolerance t, in units of Σ C over the objective, is up to t times the first of these
 # with the plain hinge, and t² times the second with the squared one; the ends of its tolerances.
 GAPS = (0.05, 0.03)
-FINEST_PAIRS, COARSEST_PAIRS = 1e-9, 0.01
-BYTES = 16  # of memory for each value of a kernel that it works with
+FINEST_PAIRS, COARSEST_PAIRS = 1e-6, 0.01
+LEAST_BYTES = 1024  # for each row, where it computes the values itself
+BYTES, STRIP = 16, 128  # of memory for each value of a kernel; the rows computed at a time
 
 
 class Proposal(NamedTuple):
@@ -109,25 +112,36 @@ class LibSvm:
         self.total, self.scale = float(self.costs.sum()), 1.0
         self.cache_bytes, self.X = kernel.cache_bytes // 2, None
         self.options: dict[str, Any] = {"kernel": "precomputed"}
-        if kernel.kernel.matrix is not None or BYTES * m**2 <= kernel.cache_bytes:
-            self.cache_bytes = 4 * m**2
+        self.has_values = BYTES * m**2 <= kernel.cache_bytes or kernel.kernel.matrix is not None
+        if self.has_values:
+            self.cache_bytes = 2 * m**2
             self.X = self._values(kernel, W)
-        elif loss.is_boxed and Y.size and m == kernel.shape[0]:
+        elif m == kernel.shape[0] and takes_rows(kernel, loss, Y.shape[1]):
             self.X, self.options = kernel.kernel.for_libsvm()
 
     def _values(self, kernel: KernelOperator, W: np.ndarray) -> np.ndarray:
         """K on these rows, in units of its mean diagonal: LIBSVM has constants of its own."""
-        kernel.reserve(BYTES * W.size**2)
-        K = kernel.square(W, rough=True).astype(np.float64, copy=False)
-        self.scale = max(float(K.diagonal().mean()), 1e-300)
-        K /= self.scale
+        m, more = W.size, 0 if self.Y.size else 2
+        kernel.reserve(BYTES * m**2)
+        self.scale = max(float(kernel.kernel.diagonal()[W].mean()), 1e-300)
+        K = np.empty((m + more, m + more))
+        K[m:], K[:, m:] = 0.0, 0.0
+        # without a copy of all values in single precision; in double precision half of them do
+        for part in strips_of(0, m, STRIP if kernel.is_rough else m):
+            rows = W[part] if kernel.is_rough else W
+            np.divide(kernel.rough_block(rows, W), self.scale, out=K[part, :m])
         if not self.loss.is_boxed:
-            add_to_diagonal(K, 1.0 / (self.costs * self.scale))
-            self.costs = np.full(W.size, self.total)  # no weight is larger
-        if not self.Y.size:
-            K = np.pad(K, (0, 2))
+            add_to_diagonal(K[:m, :m], 1.0 / (self.costs * self.scale))
+            self.costs = np.full(m, self.total)  # no weight is larger
+        if more:
             self.labels = np.append(self.labels, (1.0, -1.0))
         return K
+
+    def scores(self, a: np.ndarray) -> np.ndarray:
+        """K a, as well as these values tell."""
+        m = a.size
+        scores = self.scale * matvec(self.X[:m, :m], a)
+        return scores if self.loss.is_boxed else scores - a / self.loss.stiffness
 
     def weights(self, tol: float, share: float) -> np.ndarray | None:
         """α with a gap of about `tol` if all goes well, for an objective of this share of Σ C.
@@ -155,8 +169,19 @@ class LibSvm:
             return None
         alpha, found = np.zeros(self.labels.size), model.dual_coef_
         alpha[model.support_] = np.abs(found.toarray() if sp.issparse(found) else found)[0]
-        alpha = self.loss.weights(alpha[:m] / self.scale)
+        alpha = np.minimum(self.loss.weights(alpha[:m] / self.scale), self.total)
         return balanced(alpha, self.loss.upper, self.Y) if np.isfinite(alpha).all() else None
+
+
+def takes_rows(kernel: KernelOperator | None, loss: Loss, n_intercepts: int) -> bool:
+    """Whether LIBSVM can compute the kernel's values itself, in what memory there is."""
+    return (
+        kernel is not None
+        and kernel.kernel.for_libsvm()[0] is not None
+        and loss.is_boxed
+        and n_intercepts == 1
+        and kernel.cache_bytes >= LEAST_BYTES * kernel.shape[0]
+    )
 
 
 def _fits(model: Any, X: Any, signs: np.ndarray, costs: np.ndarray) -> bool:

@@ -28,9 +28,6 @@ class AutoSettings:
     pass_seconds: float = 0.02  # seconds of a factor from which products may be faster,
     pass_products: int = 60  # and products of a step compared with it
     proposal_seconds: float = 0.02  # seconds of a factor from which LIBLINEAR is asked first
-    column_stiffness: float = 50.0  # the largest C for Newton through columns, in units of 1/‖a‖²,
-    column_support: int = 1200  # rows with slack from which a factor of their matrix takes longer,
-    column_products: int = 80  # and products for one direction
     # Rows from which Newton with multipliers comes before the interior point, with several
     # intercepts, and those of a kernel.
     box_few: int = 1500
@@ -40,7 +37,6 @@ class AutoSettings:
     small: int = 400  # rows of a first working set; up to 1.5 times as many are taken at once
     rounds: int = 60  # rounds in all
     box_sample: int = 1000  # rows of the sample on which a hinge of many rows begins
-    landmarks: int = 300  # rows of a kernel whose columns stand for it
     kernel_first: int = 1000  # examples of a first working set of many classes through a kernel
 
     # --- pivots --------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from momentron.solvers.auto.newton import (
     step_along_mean,
 )
 from momentron.solvers.auto.primal_form import FINE, SOLVING, PrimalForm, product_seconds
-from momentron.solvers.auto.proposals import LibSvm, best_intercept, liblinear
+from momentron.solvers.auto.proposals import LibSvm, best_intercept, liblinear, takes_rows
 from momentron.solvers.auto.search import Rounds, Search
 from momentron.solvers.auto.working_rows import sample
 from momentron.solvers.problem import Problem
@@ -57,8 +57,8 @@ EASY, MANY_DIGITS = (30.0, 3.0), 1e-4
 # units of the tolerance.
 ENOUGH, NEARLY = 0.9, 20.0
 ATTEMPTS, SHARE = 2, 0.1  # of LIBSVM at a working set; the first guess of the objective over Σ C
-NEARBY = 1.1  # the margin up to which rows join a working set of LIBSVM's, and the share of all the
-ALL = 0.7  # rows from which all of them do
+FAR = 1.2  # the margin from which a row leaves its working sets, and the share of all the rows
+ALL = 0.7  # from which all of them join
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
 
@@ -225,61 +225,68 @@ class SoftSearch(Search):
         """Whether LIBSVM has solved the working set, of a kernel, and all the rows are looked at.
 
         If its gap is too large, it is asked for a smaller one; then Newton's method goes on there.
+        What a sample tells need not be exact.
         """
-        if not self._suits_pairs:
+        sets, W, is_first = self.sets, self.W, not self.is_known
+        is_crowded, is_fine = W.size > sets.capacity, self.tol < MANY_DIGITS
+        if not (self._has_pairs and (W.size > self.settings.box_few_values or is_crowded)):
             return False
-        sets, kernel, W, loss = self.sets, self.sets.kernel, self.W, self.set_loss
+        loss, kernel = self.set_loss, sets.kernel
+        signs, Y = sets.signs(W), sets.dual_set.some(W).columns
         self.deadline.require(float(W.size) ** 2)
-        self.has_proposed, signs, Y = True, sets.signs(W), sets.dual_set.some(W).columns
-        svm = LibSvm(kernel, W, loss, signs, Y)
+        self.has_proposed, svm = True, LibSvm(kernel, W, loss, signs, Y)
         for _ in range(ATTEMPTS):
             alpha = svm.weights(self.gap_goal, self.share)
             if alpha is None:
                 self.may_propose = False
-                return False
-            support = np.flatnonzero(alpha)
-            w = kernel.combine(W[support], (signs * alpha)[support], rough=True)
-            b = np.zeros(Y.shape[1])
+                break
+            a, b = signs * alpha, np.zeros(Y.shape[1])
+            if self.has_all and svm.has_values and not is_fine:
+                w = kernel.classifier(a, svm.scores(a))
+            else:
+                w = kernel.combine(W[alpha > 0.0], a[alpha > 0.0], rough=True)
             if b.size:
                 b[:] = best_intercept(loss, signs * w[1][W], signs)
-            norm = sets.base.norm(w)
-            ridge = float(np.sum(alpha * alpha / loss.stiffness))
-            dual = float(alpha.sum()) - 0.5 * (norm**2 + ridge)
-            weights, is_exact = np.zeros(self.size), self.tol < MANY_DIGITS
+            weights = np.zeros(self.size)
             weights[W] = alpha
-            self.set_answer(w, b, weights, is_exact=is_exact, upper=margin_of(dual))
+            self.set_answer(w, b, weights, is_exact=is_fine)
             self.is_known, self.is_rough = True, False
+            norm, ridge = sets.base.norm(self.answer.w), np.sum(alpha * alpha / loss.stiffness)
+            dual = float(alpha.sum()) - 0.5 * (norm**2 + float(ridge))
+            self.answer.upper = margin_of(dual)
             lower = margin_of(loss.primal(norm, self.answer.p[W]))
             gap = Bounds(lower, self.answer.upper).gap
-            if gap <= self.gap_goal:
+            if is_first or gap <= max(self.gap_goal, 0.0 if is_fine else ENOUGH * self.tol):
                 self.share = max(dual, 0.0) / svm.total
+                kernel.reserve(0)
                 return True
             self.share *= 0.5 * self.gap_goal / gap
+        if is_crowded:
+            self.W = self.smallest(sets.capacity, W[:0])
         return False
 
     @property
-    def _suits_pairs(self) -> bool:
-        """Whether LIBSVM may solve the working set."""
-        sets = self.sets
-        is_kernel = sets.kernel is not None and not sets.labels.is_paired
-        return self.may_propose and is_kernel and self.W.size > self.settings.box_few_values
+    def _has_pairs(self) -> bool:
+        """Whether LIBSVM may solve working sets."""
+        return self.may_propose and self.sets.is_kernel and not self.sets.labels.is_paired
 
     def enlarge(self) -> None:
-        """All rows that are, or were, near the margin join a set of LIBSVM's, to which further
-        rounds are more expensive than rows.
+        """All rows below the margin join a set of LIBSVM's: it does not go on from where it was.
+
+        Where they have no room, LIBSVM may take all the rows, and compute what it needs.
         """
-        if not self._suits_pairs:
+        sets, p = self.sets, self.answer.p
+        joins = (p < 1.0) | (self.answer.lam > 0.0)
+        joins[self.W[p[self.W] < FAR]] = True
+        size = int(np.count_nonzero(joins))
+        is_small = size <= min(self.settings.box_few_values, sets.capacity)
+        has_room = size <= sets.capacity or takes_rows(sets.kernel, self.loss, sets.n_intercepts)
+        if is_small or not (self._has_pairs and has_room):
             super().enlarge()
             return
-        p, joins = self.answer.p, np.zeros(self.size, bool)
-        joins[self.W] = True
-        joins |= p < NEARBY
-        if np.count_nonzero(joins) > self.sets.capacity:
-            joins = (p < 1.0) | (self.answer.lam > 0.0)
-        size = np.count_nonzero(joins)
-        if size > ALL * self.size and self.sets.has_room_for_all:
+        if size > (ALL * self.size if sets.has_room_for_all else sets.capacity):
             joins[:] = True
-        self.W = np.flatnonzero(joins)
+        self.W, self.gap_goal = np.flatnonzero(joins), self.last_goal
 
     # --- Newton with multipliers ---------------------------------------------------------------
 
