@@ -80,7 +80,8 @@ def _in_floats(search: Search) -> Rounds:
     sets, every = search.sets, np.arange(search.size)
     if search.take_start() and search.answer.lam.any():
         if not search.has_all:
-            search.choose_around(search.answer.lam.nonzero()[0], ROOM)
+            support = search.answer.lam.nonzero()[0]
+            search.choose_around(support, ROOM * support.size)
         return (yield from _solve(search, by_pivots=True))
     if suits_straight(search) and solve_straight(search):
         return False
@@ -132,22 +133,19 @@ def _rank(search: Search, form: Form, by_products: ProductForm | None) -> Rounds
         search.close(form, soft_path(form, Cs), is_exact=False)
         if number == 1 and search.is_contradicted():
             return True
-        answer, coefficients = search.answer, search.kernel_coefficients()
+        answer = search.answer
         support = int(np.count_nonzero(answer.lam))
         outside = int(np.count_nonzero(answer.p < 1.0)) - support
-        # without any of the rows that w or the multipliers weigh w would be another
-        weighed = answer.lam > 0.0
-        if coefficients is not None:
-            weighed |= coefficients != 0.0
         room = LEAST_ROOM * support
         if sets.is_kernel or by_products:  # values and Gram matrices are expensive
             room += min(outside, 0.5 * support)
         else:
             room = max(room, min(2.0 * support + min(outside, support), 3.0 * sets.width))
-        W = search.smallest(max(search.settings.small, int(room)), weighed.nonzero()[0])
-        is_last = number > 1 and (by_products or outside <= FEW_OUTSIDE * support)
+        is_last = number > 1 and bool(by_products or outside <= FEW_OUTSIDE * support)
         if is_last or not by_products:
-            search.W = W
+            # without any of the rows that w or the multipliers weigh w would be another
+            weighed = (answer.lam > 0.0) | (search.coefficients() != 0.0)
+            search.choose_around(weighed.nonzero()[0], room)
         yield
         if is_last:
             break
@@ -225,7 +223,7 @@ def _solve_by_interior_point(
             if search.outside(search.W).min() < 1.0:
                 lam = search.answer.lam
                 support = np.flatnonzero(lam > INTERIOR_SUPPORT * float(lam.max()))
-                search.choose_around(support, INTERIOR_ROOM)
+                search.choose_around(support, INTERIOR_ROOM * support.size)
                 form, begin = search.sets.open(search.W), None
     return *solve_by_interior_point(form, search.goal, begin), has_looked
 
