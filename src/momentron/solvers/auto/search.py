@@ -36,10 +36,7 @@ class Engine(ABC):
 
     def advance(self) -> None:
         """One round; raises OutOfTime where the deadline leaves no time for it."""
-        self.is_done = True
-        for _ in self.remaining:
-            self.is_done = False
-            break
+        self.is_done = bool(next(self.remaining, True))
 
     @abstractmethod
     def candidates(self) -> Candidates:
@@ -200,7 +197,7 @@ class Search(Engine):
         self.sets.warm(form, answer.w, answer.b, self.coefficients()[self.W])
 
     def coefficients(self) -> np.ndarray:
-        """u with w = Aᵀu, if a kernel's w tells it; elsewhere the multipliers, as they are near it."""
+        """u with w = Aᵀu, if a kernel's w tells it; else the multipliers, which are near it."""
         sets = self.sets
         if sets.kernel is None or sets.labels.is_paired:
             return self.answer.lam
