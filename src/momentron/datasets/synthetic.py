@@ -24,6 +24,7 @@ from scipy.sparse import csr_matrix, diags, vstack
 from momentron.data.arguments import as_count, as_generator
 from momentron.errors import InputError, short
 
+Floats = NDArray[Any]
 Seed = int | np.random.Generator | np.random.RandomState | None
 
 
@@ -54,10 +55,10 @@ class Synthetic:
     X: Any
     y: NDArray[np.int64]
     margin: float
-    coef: NDArray[Any]
+    coef: Floats
     intercept: float
     support: NDArray[np.int64]
-    weights: NDArray[Any]
+    weights: Floats
     fit_intercept: bool
 
 
@@ -398,7 +399,7 @@ def _unit(rng: np.random.Generator, d: int) -> Floats:
     return w / np.linalg.norm(w)
 
 
-def _orthogonal_rows(rng: np.random.Generator, n: int, w: NDArray[Any]) -> NDArray[Any]:
+def _orthogonal_rows(rng: np.random.Generator, n: int, w: Floats) -> Floats:
     """Draw rows orthogonal to w, of norm about 1 (zero when there is no room)."""
     d = len(w)
     if d == 1:

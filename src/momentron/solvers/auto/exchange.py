@@ -109,8 +109,11 @@ def gathered(form: Form, alpha: np.ndarray, upper: float | np.ndarray = math.inf
     if not 1 < index.size <= MOST_FREE:
         return alpha
     K = form.block(index)
-    squares = K.diagonal()
-    is_twin = squares[:, None] + squares - 2.0 * K <= SINGULAR * form.scale
+    squares = K.diagonal().copy()
+    K *= -2.0
+    K += squares
+    K += squares[:, None]
+    is_twin = SINGULAR * form.scale >= K  # ‖a − a′‖²
     if form.Y.shape[1]:
         kinds = np.unique(form.Y[index], axis=0, return_inverse=True)[1].ravel()
         is_twin &= kinds[:, None] == kinds

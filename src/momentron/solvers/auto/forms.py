@@ -261,8 +261,8 @@ class Form(Movable):
         self, loss: Loss, weights: np.ndarray, between: np.ndarray, *, rough: bool = False
     ) -> Direction:
         dx, db = self.system(loss, between, rough=rough)(weights)
-        image, of = self.image(dx), Direction.of if self.is_dual else Direction
-        return of(dx, db, image + self.dual_set.spread(db), *self.slopes(dx, image))
+        image, make = self.image(dx), Direction.of if self.is_dual else Direction
+        return make(dx, db, image + self.dual_set.spread(db), *self.slopes(dx, image))
 
     @abstractmethod
     def block(self, index: np.ndarray) -> np.ndarray:

@@ -77,7 +77,6 @@ class GramForm(DualForm):
         super().__init__(rows, squares, float(squares.sum()) / rows.m, deadline)
         self._K_single: np.ndarray | None = None
         self._last: tuple[tuple[bool, bytes, bytes], np.ndarray] | None = None
-        self._room: np.ndarray | None = None
 
     def newton_flops(self, size: int) -> float:
         return size**3 / 3.0 + 2.0 * self.m**2
@@ -130,16 +129,13 @@ class GramForm(DualForm):
     def _single_factor(self, index: np.ndarray, ridge: float | np.ndarray) -> np.ndarray | None:
         if self._K_single is None and self.is_explicit:
             self._K_single = self.K.astype(np.float32)
-        if self._room is None:
-            # the same memory each time: pages new to the process take as long as a small factor
-            self._room = np.empty(self.m**2, np.float32)
-        square = self._room[: index.size**2].reshape(index.size, index.size)
+        square = np.empty((index.size, index.size), np.float32)
         M = submatrix(self.K if self._K_single is None else self._K_single, index, square).T
         factor, exists = factor_in_place(add_to_diagonal(M, ridge))
         return factor if exists else None
 
     def forget(self) -> None:
-        self._last = self._room = None
+        self._last = None
 
 
 def ridge_of(loss: Loss, index: np.ndarray) -> float | np.ndarray:

@@ -23,7 +23,7 @@ from momentron.solvers.auto.last_digits import (
 from momentron.solvers.auto.newton import SLOW, Schedule, multipliers, soft_path
 from momentron.solvers.auto.primal_form import ProductForm
 from momentron.solvers.auto.search import Rounds, Search
-from momentron.solvers.auto.straight import solve_straight, suits_straight
+from momentron.solvers.auto.straight import solve_straight
 from momentron.solvers.auto.working_rows import on_support, sample
 from momentron.solvers.auto.working_sets import WorkingSets
 
@@ -39,20 +39,19 @@ WIDE = 3000
 CAREFUL = (0.05, 60)  # accuracy of directions where many rows, this share of them, have slack
 MANY = 0.25
 ALL_ZEROS = 1e-280  # mean‖a‖² of rows of which every q is a witness
-# Of the multipliers: after all rows were ranked at once, after other rankings, and in later rounds.
-ALL_SIGMA, FIRST_SIGMA, LATER_SIGMA = 1e3, 1e4, 1e5
+# Of the multipliers: after all rows were ranked at once, after other rankings, and in later rounds;
+# and the last, all in units of 1/mean‖a‖².
+ALL_SIGMA, FIRST_SIGMA, LATER_SIGMA, LAST_SIGMA = 1e3, 1e4, 1e5, 1e9
+GROWTH, UPDATES = 10.0, 14
+# Newton steps between two updates that mean that it stalls; with a kernel features have no end.
+STALLED, KERNEL_STALLED = 7, 20
 # The next working set's size, as a multiple of the support: at a start, after rankings,
 # after the interior point's first leg, and of pivots.
 ROOM, LEAST_ROOM, INTERIOR_ROOM, PIVOT_ROOM = 2.0, 1.2, 2.5, 1.3
-# The share of the largest multiplier above which a row is support after the interior point's first
-# leg, where every multiplier is positive.
-INTERIOR_SUPPORT = 0.01
-STALLED = 7  # Newton steps between two updates that mean that Newton stalls,
-STALLED_BY_GRAM = 20  # and with a kernel, which has no end of features
-GROWTH, LAST_SIGMA, UPDATES = 10.0, 1e9, 14  # of the multipliers
+# The first leg's gap, before a pass over all the rows; the largest one at which that pass tells
+# which rows matter; and the share of the largest multiplier above which a row is support then.
+FIRST_GAP, TELLING_GAP, INTERIOR_SUPPORT = 3e-3, 0.01, 0.01
 ROUNDING = 1e-9  # a gap at which one that is not falling has reached rounding
-FIRST_GAP = 3e-3  # the gap of the interior point's first leg, before the pass over all the rows,
-TELLING_GAP = 0.01  # and the largest one at which that pass tells which rows matter
 
 Solved = tuple[Form, np.ndarray]  # a form at the solution of its working set, and λ
 
@@ -80,9 +79,10 @@ def _in_floats(search: Search) -> Rounds:
     sets, every = search.sets, np.arange(search.size)
     if search.take_start() and search.answer.lam.any():
         if not search.has_all:
-            search.choose_around(search.answer.lam.nonzero()[0], ROOM)
+            support = search.answer.lam.nonzero()[0]
+            search.choose_around(support, ROOM * support.size)
         return (yield from _solve(search, by_pivots=True))
-    if suits_straight(search) and solve_straight(search):
+    if solve_straight(search):
         return False
     is_small, by_products = search.has_all, None
     if not is_small:
@@ -132,22 +132,19 @@ def _rank(search: Search, form: Form, by_products: ProductForm | None) -> Rounds
         search.close(form, soft_path(form, Cs), is_exact=False)
         if number == 1 and search.is_contradicted():
             return True
-        answer, coefficients = search.answer, search.kernel_coefficients()
+        answer = search.answer
         support = int(np.count_nonzero(answer.lam))
         outside = int(np.count_nonzero(answer.p < 1.0)) - support
-        # without any of the rows that w or the multipliers weigh w would be another
-        weighed = answer.lam > 0.0
-        if coefficients is not None:
-            weighed |= coefficients != 0.0
         room = LEAST_ROOM * support
         if sets.is_kernel or by_products:  # values and Gram matrices are expensive
             room += min(outside, 0.5 * support)
         else:
             room = max(room, min(2.0 * support + min(outside, support), 3.0 * sets.width))
-        W = search.smallest(max(search.settings.small, int(room)), weighed.nonzero()[0])
-        is_last = number > 1 and (by_products or outside <= FEW_OUTSIDE * support)
+        is_last = number > 1 and bool(by_products or outside <= FEW_OUTSIDE * support)
         if is_last or not by_products:
-            search.W = W
+            # without any of the rows that w or the multipliers weigh w would be another
+            weighed = (answer.lam > 0.0) | (search.coefficients() != 0.0)
+            search.choose_around(weighed.nonzero()[0], room)
         yield
         if is_last:
             break
@@ -225,7 +222,7 @@ def _solve_by_interior_point(
             if search.outside(search.W).min() < 1.0:
                 lam = search.answer.lam
                 support = np.flatnonzero(lam > INTERIOR_SUPPORT * float(lam.max()))
-                search.choose_around(support, INTERIOR_ROOM)
+                search.choose_around(support, INTERIOR_ROOM * support.size)
                 form, begin = search.sets.open(search.W), None
     return *solve_by_interior_point(form, search.goal, begin), has_looked
 
@@ -266,15 +263,14 @@ def solve_by_newton(
         """The gap, and whether it is closed or at rounding level."""
         nonlocal best
         bounds = form.bounds(lam)
-        gap, before, best = bounds.gap, best, min(best, bounds.gap)
-        is_closed = gap <= max(tol, form.gap_floor(bounds.upper))
-        return (
-            gap,
-            is_closed or bounds.upper <= 1e-14 * form.length or SLOW * before < gap < ROUNDING,
-        )
+        gap, upper = bounds.gap, bounds.upper
+        is_over = gap <= max(tol, form.gap_floor(upper)) or upper <= 1e-14 * form.length
+        is_over |= SLOW * best < gap < ROUNDING
+        best = min(best, gap)
+        return gap, is_over
 
     # stalling means about as many support vectors as features: the interior point is better there
-    steps = STALLED if form.is_explicit else STALLED_BY_GRAM
+    steps = STALLED if form.is_explicit else KERNEL_STALLED
     schedule = Schedule(GROWTH, LAST_SIGMA / form.scale, UPDATES, steps, gives_up=True)
     loss = Loss(sigma / form.scale, centre=lam, shares=form.shares)
     lam, gap = multipliers(form, loss, schedule, measure)

@@ -46,9 +46,8 @@ def needs_extended(search: Search) -> bool:
 
 def refine_answer(search: Search) -> None:
     """Extended precision for w on the support, where a factor of its rows is cheap enough."""
-    answer, sets = search.answer, search.sets
+    answer, sets, W = search.answer, search.sets, search.W
     assert sets.matrix is not None
-    W = search.W
     squares = sets.base.row_norms[W] ** 2
     support = W[on_support(answer.lam[W], answer.p[W], squares, search.rank) > 0.0]
     flops = 4.0 * sets.width * float(support.size) ** 2
@@ -99,9 +98,8 @@ def refine(A: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None
 
 def needs_rationals(search: Search) -> bool:
     """Whether floats have found neither a witness nor all that rational arithmetic can find."""
-    sets, settings = search.sets, search.settings
-    is_small = search.size * sets.width <= EXACT_ENTRIES
-    is_small = is_small and min(search.size, search.rank) <= settings.exact_support
+    sets, rank = search.sets, min(search.size, search.rank)
+    is_small = search.size * sets.width <= EXACT_ENTRIES and rank <= search.settings.exact_support
     if not (sets.is_plain and is_small):
         return False
     is_witness = search.answer.upper <= VANISHED * sets.operator.radius
@@ -132,46 +130,34 @@ def _surely_overlaps(search: Search) -> bool:
 
 def solve_in_rationals(search: Search) -> None:
     """Wolfe's algorithm from the support of the answer."""
-    sets = search.sets
+    sets, lam, every = search.sets, search.answer.lam, np.arange(search.size)
     assert sets.matrix is not None
-    every = np.arange(search.size)
-    signs = sets.signs(every)
-    points, _ = whole_numbers(sets.matrix.rows(every) * signs[:, None])
-    groups = [every[group] for group in sets.dual_set.groups]
-    group_of = np.zeros(search.size, int)
-    for g, group in enumerate(groups):
+    points, _ = whole_numbers(sets.matrix.rows(every) * sets.signs(every)[:, None])
+    # the weights that floats have found, no more than can be independent
+    support = np.flatnonzero(lam > SUPPORT * float(lam.max(initial=0.0)))
+    support = support[np.argsort(-lam[support], kind="stable")][: search.rank]
+    guess: Weights = {}
+    group_of, is_known = np.zeros(search.size, int), math.isfinite(float(lam.sum()))
+    for g, group in enumerate(sets.dual_set.groups):
         group_of[group] = g
+        weights = {i: Fraction(lam[i]) for i in np.intersect1d(every[group], support).tolist()}
+        is_known &= bool(weights)
+        guess |= {i: weight / sum(weights.values()) for i, weight in weights.items()}
     try:
         with until(time.perf_counter() + EXACT_SECONDS):
-            guess, origin = _guess(search, groups), [0] * points.shape[1]
-            q, w = nearest(points.tolist(), origin, guess, group_of.tolist())
+            origin = [0] * points.shape[1]
+            found, w = nearest(
+                points.tolist(), origin, guess if is_known else {}, group_of.tolist()
+            )
     except TooLarge:
         return
     except OutOfTime:
         search.deadline.has_passed()  # whose time is it that is over?
         return
-    common = math.lcm(*(weight.denominator for weight in q.values()))
-    weights = np.zeros(search.size, object)
-    weights[list(q)] = [int(weight * common) for weight in q.values()]
-    search.refined = _shortened(np.array(w, object)), _shortened(weights)
-
-
-def _guess(search: Search, groups: list[np.ndarray]) -> Weights:
-    """The weights that floats have found, no more than can be independent; none without any."""
-    lam = search.answer.lam
-    top = float(lam.max(initial=0.0))
-    if not 0.0 < top < math.inf:
-        return {}
-    support = np.flatnonzero(lam > SUPPORT * top)
-    support = support[np.argsort(-lam[support], kind="stable")][: search.rank]
-    weights: Weights = {}
-    for group in groups:
-        members = np.intersect1d(group, support).tolist()
-        counts = [int(lam[i] / top * 2**30) + 1 for i in members]
-        if not counts:
-            return {}
-        weights |= {i: Fraction(n, sum(counts)) for i, n in zip(members, counts, strict=True)}
-    return weights
+    common = math.lcm(*(weight.denominator for weight in found.values()))
+    q = np.zeros(search.size, object)
+    q[list(found)] = [int(weight * common) for weight in found.values()]
+    search.refined = _shortened(np.array(w, object)), _shortened(q)
 
 
 def _shortened(numbers: np.ndarray) -> np.ndarray:

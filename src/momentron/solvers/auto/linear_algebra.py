@@ -4,7 +4,6 @@ Products that are worth dividing are numpy's, in threads of our own; what takes 
 """
 
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import lapack
@@ -66,11 +65,11 @@ def thin_qr(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def gram_product(A: np.ndarray) -> np.ndarray:
     """AAᵀ, both halves, in threads; what takes long some rows at a time up to the diagonal."""
-    m, depth = A.shape
+    m, depth = A.shape[0], max(A.shape[1], 1)
     flops = float(m) ** 2 * depth
-    if pieces_for(flops) <= MOST_PARTS:
+    if flops <= MOST_PARTS * PIECE:
         # numpy sees that each product is symmetric, and computes half of it
-        parts = parts_of(depth, own_threads(flops))
+        parts = strips_of(0, depth, -(-depth // own_threads(flops)))
         return sum_in_threads(lambda part: A[:, part] @ A[:, part].T, parts)
     out = np.empty((m, m))
 
@@ -86,17 +85,6 @@ def gram_product(A: np.ndarray) -> np.ndarray:
 def symmetric_product(A: np.ndarray) -> np.ndarray:
     """AᵀA, both halves, F-ordered as factors want it."""
     return gram_product(A.T).T
-
-
-def pieces_for(flops: float) -> int:
-    """Into how many pieces this much arithmetic is cut, so that deadlines and Ctrl-C are obeyed."""
-    return 1 + int(flops / PIECE)
-
-
-def parts_of(size: int, count: int) -> list[slice]:
-    """Runs of nearly equal length that cover 0..size."""
-    bounds = [size * i // count for i in range(count + 1)]
-    return [slice(low, high) for low, high in pairwise(bounds)]
 
 
 Map = Callable[[np.ndarray], np.ndarray]

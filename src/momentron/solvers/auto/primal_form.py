@@ -33,23 +33,23 @@ ENTRIES = (5e8, 2e9)  # of sparse and of dense rows, that are multiplied in a se
 class PrimalForm(Form):
     """For more rows than features; a point's x is w and the intercepts, each divided by β.
 
-    Newton's systems are ridge/σ + A_SᵀA_S, updated by the rows that come and go.
+    Newton's systems are ridge/σ + A_SᵀA_S, updated by the rows that come and go. Rows whose ‖a‖²
+    are given as `squares` are not copied.
     """
 
     def __init__(
         self,
         rows: SignedRows,
         deadline: Deadline,
-        *,
-        borrow: bool = False,
         squares: np.ndarray | None = None,
     ) -> None:
+        is_copied = squares is None and not rows.is_sparse
         squares = rows.squares() if squares is None else squares
         scale, Y = float(squares.mean()), rows.dual_set.columns
         # rows of zeros alone have no length: any will do
         length = math.sqrt(scale) if scale > 1e-290 else 1.0
         self.beta = length if Y.shape[1] else 0.0
-        self.A = rows.bordered(self.beta, is_copied=not (rows.is_sparse or borrow))
+        self.A = rows.bordered(self.beta, is_copied=is_copied)
         self.ridge = np.ones(self.A.k)
         self.ridge[rows.d :] = 0.0
         super().__init__(rows, squares + self.beta**2, scale, deadline)
@@ -66,9 +66,6 @@ class PrimalForm(Form):
 
     def image(self, x: np.ndarray) -> np.ndarray:
         return self.A.products(x)
-
-    def margins(self, x: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self.image(x)
 
     def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         x = np.append(w, b / self.beta) if self.beta else w
@@ -213,7 +210,7 @@ class ProductForm(PrimalForm):
         deadline: Deadline,
         accuracy: tuple[float, int] | None = None,
     ) -> None:
-        super().__init__(rows, deadline, borrow=True, squares=squares)
+        super().__init__(rows, deadline, squares)
         self.accuracy, self.is_scaled, X = accuracy or RANKING, accuracy is not None, rows.X
         self._squared: Any = None  # the squares of the entries of sparse rows
         if self.is_scaled and rows.is_sparse:

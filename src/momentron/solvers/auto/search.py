@@ -36,10 +36,7 @@ class Engine(ABC):
 
     def advance(self) -> None:
         """One round; raises OutOfTime where the deadline leaves no time for it."""
-        self.is_done = True
-        for _ in self.remaining:
-            self.is_done = False
-            break
+        self.is_done = bool(next(self.remaining, True))
 
     @abstractmethod
     def candidates(self) -> Candidates:
@@ -165,8 +162,8 @@ class Search(Engine):
         return p
 
     def choose_around(self, kept: np.ndarray, room: float) -> None:
-        """A working set of so many times the rows kept: the others have the smallest margins."""
-        self.W = self.smallest(max(self.settings.small, int(room * kept.size)), kept)
+        """A working set with room for so many rows: the others have the smallest margins."""
+        self.W = self.smallest(max(self.settings.small, int(room)), kept)
 
     def smallest(self, size: int, kept: np.ndarray, p: np.ndarray | None = None) -> np.ndarray:
         """The rows with the smallest margins, some of every class, and those kept, in order; as
@@ -196,15 +193,14 @@ class Search(Engine):
 
     def warm(self, form: Form) -> None:
         """Move a form on the working set to the current answer."""
-        answer, coefficients = self.answer, self.kernel_coefficients()
-        u = answer.lam if coefficients is None else coefficients
-        self.sets.warm(form, answer.w, answer.b, u[self.W])
+        answer = self.answer
+        self.sets.warm(form, answer.w, answer.b, self.coefficients()[self.W])
 
-    def kernel_coefficients(self) -> np.ndarray | None:
-        """u with w = Aᵀu, if a kernel's w tells it; elsewhere the multipliers are near it."""
+    def coefficients(self) -> np.ndarray:
+        """u with w = Aᵀu, if a kernel's w tells it; else the multipliers, which are near it."""
         sets = self.sets
         if sets.kernel is None or sets.labels.is_paired:
-            return None
+            return self.answer.lam
         return sets.signs(slice(None)) * sets.kernel.coefficients(self.answer.w)
 
     def close(self, form: Form, lam: np.ndarray, *, is_exact: bool) -> None:

@@ -23,11 +23,10 @@ import math
 import numpy as np
 
 from momentron.arithmetic.clock import require_time
-from momentron.arithmetic.squares import by_strips, inverse_in_place
+from momentron.arithmetic.squares import by_strips, inverse_in_place, strips_of
 from momentron.arithmetic.threads import in_threads, own_threads
 from momentron.dual.labels import ManyClasses
 from momentron.rows.dense import matvec
-from momentron.solvers.auto.linear_algebra import parts_of
 
 SINGLE = np.float32
 RELAXATION = 1.8  # over-relaxation
@@ -126,7 +125,7 @@ class Splitting:
     def advance(self, steps: int) -> None:
         """So many steps."""
         inverse, rho, (n, k) = self.inverse, SINGLE(self.inverse.rho), self.shape
-        parts = parts_of(n, min(n, own_threads(FLOPS_OF_A_PASS * self._Z.size)))
+        parts = strips_of(0, n, -(-n // own_threads(FLOPS_OF_A_PASS * self._Z.size)))
         for _ in range(steps):
             require_time()
             self._right = self._target + self._defect + rho * (self._Z - self._U)

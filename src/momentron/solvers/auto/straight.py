@@ -22,27 +22,23 @@ ROUNDS = 10
 OUTSIDE = 1e-10  # how far the margin of a row outside may be below 1
 
 
-def suits_straight(search: Search) -> bool:
-    """Whether the rows are few and short, those of a matrix, and more than the features."""
-    sets, settings = search.sets, search.settings
-    is_short = sets.width <= SHORT and sets.width < sets.size
-    is_few = sets.size * sets.width <= settings.straight_entries
-    return is_few and is_short and sets.is_plain and sets.matrix is not None
-
-
 def solve_straight(search: Search) -> bool:
-    """Least squares on all of few short rows; False where that does not close the gap."""
-    sets, before, radius = search.sets, search.answer, search.sets.operator.radius or 1.0
-    rows, d = sets.rows(np.arange(search.size)), sets.width
+    """Least squares on all of few short rows of a matrix, more than features; False where rows are
+    not like that, or it does not close the gap.
+    """
+    sets, d, n, before = search.sets, search.sets.width, search.size, search.answer
+    if not (sets.is_plain and d <= SHORT and d < n and n * d <= search.settings.straight_entries):
+        return False
+    rows, radius = sets.rows(np.arange(n)), sets.operator.radius or 1.0
     A, Y = rows.take(slice(None)) / radius, rows.dual_set.columns
-    E = np.ones((d + Y.shape[1] + 1, search.size))
+    E = np.ones((d + Y.shape[1] + 1, n))
     E[:d], E[d:-1] = A.T, HEAVY * Y.T
     try:
         S, u, residual = _support(E, A @ A.sum(axis=0), search.settings.straight_pivots + 10 * d)
         lam, b = _equalised(A[S], Y[S])
     except (RuntimeError, np.linalg.LinAlgError):  # too many pivots, or a singular system
         return False
-    weights = np.zeros(search.size)
+    weights = np.zeros(n)
     if lam.min(initial=0.0) >= 0.0:
         w = lam @ A[S]
         upper = radius * math.sqrt(w @ w) / float(lam.sum())

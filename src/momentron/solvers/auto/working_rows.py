@@ -11,18 +11,14 @@ import scipy.sparse as sp
 from scipy.linalg import blas
 
 from momentron.arithmetic.clock import require_time
+from momentron.arithmetic.squares import strips_of
 from momentron.arithmetic.threads import own_threads
 from momentron.dual.dualsets import DualSet
 from momentron.rows import KernelOperator
 from momentron.rows.dense import matvec, rmatvec
 from momentron.rows.operator import squared_row_norms
 from momentron.rows.sparse import SplitRows
-from momentron.solvers.auto.linear_algebra import (
-    gram_product,
-    parts_of,
-    pieces_for,
-    symmetric_product,
-)
+from momentron.solvers.auto.linear_algebra import PIECE, gram_product, symmetric_product
 
 NEW_COLUMNS = 1024  # of a Gram matrix at a time: they take memory in addition to it
 BLOCK_ENTRIES = 4_000_000  # entries of rows that are densified or copied at a time
@@ -165,14 +161,14 @@ class SignedRows:
             X = sp.hstack([X, border], format="csr") if is_thin else np.hstack([X, border])
         if is_thin:
             X = X if roots is None else sp.csr_array(X.multiply(roots))
-            for part in parts_of(self.k, 1 + self.k**2 // BLOCK_ENTRIES):
+            for part in strips_of(0, self.k, 1 + BLOCK_ENTRIES // self.k):
                 require_time()
                 M[:, part] += sign * (X.T @ X[:, part]).toarray()
             return M
         if roots is not None:
             X *= roots  # a copy already: memory new to the process takes as long as this
         flops = float(X.size) * X.shape[1]
-        if own_threads(flops) > 1 or pieces_for(flops) > 1:
+        if own_threads(flops) > 1 or flops > PIECE:
             M += sign * symmetric_product(X)
             return M
         return blas.dsyrk(sign, X.T, lower=1, beta=1.0, c=M, overwrite_c=1)

@@ -28,7 +28,6 @@ class WorkingSets:
     A classifier is (w, b) in the usual scale of support vector machines: functional margins
     p = −Zw + Yb are 1 on the support. Of the k intercepts of many classes the last is zero, and b
     holds the others.
-
     """
 
     def __init__(self, problem: Problem, deadline: Deadline, settings: AutoSettings) -> None:
@@ -104,8 +103,7 @@ class WorkingSets:
         every = np.arange(self.size)
         if not self.is_plain or self.is_wide(self.size):
             return self.open(every)
-        squares = self.base.row_norms**2
-        return PrimalForm(self.plain_rows(every), self.deadline, borrow=True, squares=squares)
+        return PrimalForm(self.plain_rows(every), self.deadline, self.base.row_norms**2)
 
     def open_products(self, accuracy: tuple[float, int] | None = None) -> ProductForm:
         """A form on all the rows of two classes without any factor; see there."""
@@ -124,7 +122,12 @@ class WorkingSets:
 
     def _reserved_rows(self, W: np.ndarray, *, is_rough: bool = False) -> SignedRows:
         """The rows W, with time and memory for a form on them."""
-        self.deadline.require(self._opening_flops(W))
+        # roughly the arithmetic of its Gram matrix, or of its first Hessian
+        flops, d = float(W.size) ** 2, self.operator.shape[1]
+        if self.is_dense:
+            n = W.size if self.is_plain else np.unique(self.labels.examples(W)).size
+            flops += float(n) * d * min(n, d)
+        self.deadline.require(flops)
         if self.kernel is not None:
             # the Gram matrix and a factor of it share the memory for kernel values
             entry = self.settings.form_bytes
@@ -135,14 +138,6 @@ class WorkingSets:
                 n_bytes = self.settings.form_bytes * W.size**2
             self.kernel.reserve(n_bytes)
         return self.rows(W, is_rough=is_rough)
-
-    def _opening_flops(self, W: np.ndarray) -> float:
-        """The approximate arithmetic of opening a form: its Gram matrix, or its first Hessian."""
-        flops, d = float(W.size) ** 2, self.operator.shape[1]
-        if self.is_dense:
-            n = W.size if self.is_plain else np.unique(self.labels.examples(W)).size
-            flops += float(n) * d * min(n, d)
-        return flops
 
     def warm(self, form: Form, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         """Move a form to (w, b), where w = Aᵀu."""
@@ -164,25 +159,24 @@ class WorkingSets:
     def rows(self, W: np.ndarray, *, is_rough: bool = False) -> SignedRows:
         """The rows W; dense ones are centred where there are intercepts."""
         dual_set = self.dual_set if W.size == self.size else self.dual_set.some(W)
-        shares = self._shares_at(W)
+        shares = self.shares if isinstance(self.shares, float) else self.shares[W]
         if self.is_plain:
             return SignedRows(self._centred_rows(W), self.signs(W), dual_set, shares)
-        examples, place = np.unique(self.labels.examples(W), return_inverse=True)
-        is_paired = self.labels.is_paired
-        signs = self.labels.output_signs(W) if is_paired else self.signs(W)
-        how, place = (signs, dual_set, shares), place if is_paired else None
+        examples, place, signs = W, None, self.labels.output_signs(W)
+        if self.labels.is_paired:
+            examples, place = np.unique(self.labels.examples(W), return_inverse=True)
+        else:
+            signs = signs[:, 0]
         if self.kernel is None:
-            return SignedRows(self._centred_rows(examples), *how, place=place)
-        return KernelRows(self.kernel, examples, is_rough, *how, place=place)
+            return SignedRows(self._centred_rows(examples), signs, dual_set, shares, place=place)
+        return KernelRows(self.kernel, examples, is_rough, signs, dual_set, shares, place=place)
 
     def plain_rows(self, index: np.ndarray) -> SignedRows:
         """Some of the rows of two classes, not centred, since that takes a copy."""
         assert self.matrix is not None
         X, dual_set = self.matrix.working_rows(index), self.dual_set.some(index)
-        return SignedRows(X, self.signs(index), dual_set, self._shares_at(index))
-
-    def _shares_at(self, index: np.ndarray) -> float | np.ndarray:
-        return self.shares if isinstance(self.shares, float) else self.shares[index]
+        shares = self.shares if isinstance(self.shares, float) else self.shares[index]
+        return SignedRows(X, self.signs(index), dual_set, shares)
 
     def _centred_rows(self, examples: np.ndarray) -> Any:
         """Rows of X; dense ones less one point, the same in all rounds.
