@@ -147,19 +147,37 @@ class ClassMargin(ClassEngine):
         self.remaining = self._rounds(start)
         self._failures, self._last_upper = 0, math.inf  # of looks at the gap; see `_is_stuck`
 
-    # --- rounds --------------------------------------------------------------------------------
-
     def _rounds(self, start: Start | None) -> Iterator[None]:
-        """A first point, then multipliers or Newton at the last penalty."""
-        form = self.form
+        """A first point, then multipliers or Newton at the last penalty until nothing improves."""
+        form, steps = self.form, 0  # since the last update of the multipliers
+        last_gap = last_relative = math.inf
         if start is None:
             self._begin()
         else:
             form.go_to(start.w.reshape(form.point.x.shape), self.labels.all_intercepts(start.b))
             self.weights = self.weights_of(start, form.norm() ** 2)
             self._around_weights(min(WARM / form.scale, self.C))
-        yield
-        yield from self._close()
+        for tries in count(1):
+            yield
+            relative = self._step()
+            # after the best step along an exact direction the next decrement is smaller
+            if steps and relative > last_relative:
+                form.accuracy = max(FINEST, 0.3 * form.accuracy)
+            last_relative, steps = relative, steps + 1
+            sigma = self.loss.sigma
+            may_have_witness = not self.problem.is_soft and bool((form.p <= 0.0).any())
+            if tries in WITNESS_STEPS and may_have_witness:
+                self.offer(balanced(form, self.weights))  # it costs several steps
+            is_near = relative <= min(0.1 * self.gap, NEAR)
+            if is_near or steps >= INNER_STEPS or sigma >= self.C:
+                gap = self.present_gap()
+                if self._is_stuck(gap, relative):
+                    return
+                if sigma < self.C:
+                    is_slow = self.problem.is_soft or gap > 0.5 * last_gap
+                    grows = is_near and is_slow and sigma * form.scale < LAST
+                    self._around_weights(min(4.0 * sigma, self.C) if grows else sigma)
+                    last_gap, steps = gap, 0
 
     def _begin(self) -> None:
         """The classifier of a sample of the examples, at the same share of risk and norm."""
@@ -172,33 +190,6 @@ class ClassMargin(ClassEngine):
             form.go_to(*small.point[:2])
         self._look()
 
-    def _close(self) -> Iterator[None]:
-        """Newton at the last penalty, or multipliers around it, until nothing improves."""
-        form, steps = self.form, 0  # since the last update of the multipliers
-        last_gap = last_relative = math.inf
-        for tries in count(1):
-            relative = self._step()
-            # after the best step along an exact direction the next decrement is smaller
-            if steps and relative > last_relative:
-                form.accuracy = max(FINEST, 0.3 * form.accuracy)
-            last_relative, steps = relative, steps + 1
-            has_multipliers = self.loss.sigma < self.C
-            may_have_witness = not self.problem.is_soft and bool((form.p <= 0.0).any())
-            if has_multipliers and tries in WITNESS_STEPS and may_have_witness:
-                self.offer(balanced(form, self.weights))  # it costs several steps
-            is_near = relative <= min(0.1 * self.gap, NEAR)
-            if is_near or steps >= INNER_STEPS or not has_multipliers:
-                gap = self.present_gap()
-                if self._is_stuck(gap, relative):
-                    return
-                if has_multipliers:
-                    sigma = self.loss.sigma
-                    is_slow = self.problem.is_soft or gap > 0.5 * last_gap
-                    grows = is_near and is_slow and sigma * form.scale < LAST
-                    self._around_weights(min(4.0 * sigma, self.C) if grows else sigma)
-                    last_gap, steps = gap, 0
-            yield
-
     def _is_stuck(self, gap: float, relative: float) -> bool:
         """Whether rounding has the last word; `relative` is the decrement of the last step."""
         if gap < 1.0:
@@ -209,8 +200,6 @@ class ClassMargin(ClassEngine):
         self._failures = 0 if is_better else self._failures + 1
         self.gap = min(self.gap, gap)
         return self._failures >= most
-
-    # --- steps ---------------------------------------------------------------------------------
 
     def _look(self) -> None:
         """The present point, and its weights for the present loss."""
