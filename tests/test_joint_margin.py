@@ -17,7 +17,6 @@ from momentron.solvers import Auto
 from momentron.solvers.auto import AutoSettings
 from momentron.solvers.auto.class_newton import ClassForm
 from momentron.solvers.auto.class_systems import (
-    ActiveRows,
     ClassBlocks,
     Hessian,
     copy_of,
@@ -91,7 +90,6 @@ def hessian_problem(has_border):
     active = rng.random((9, 3)) < 0.6
     active[np.arange(9), labels] = False
     pairs = as_labels(3, has_border, labels)
-    rows = ActiveRows(DenseOperator(X), has_border)
     width = 4 + has_border
     A = np.hstack([X, np.ones((9, 1))])[:, :width]
     ridge = np.diag(np.r_[np.ones(4), np.zeros(int(has_border))])
@@ -100,7 +98,7 @@ def hessian_problem(has_border):
         for j in np.flatnonzero(active[i]):
             z = np.outer(A[i], np.eye(3)[c] - np.eye(3)[j]).ravel()
             dense += 2.5 * np.outer(z, z)
-    return Hessian(rows, pairs, active, 2.5), dense, width
+    return Hessian(DenseOperator(X), pairs, active, 2.5), dense, width
 
 
 @pytest.mark.parametrize("has_border", [False, True])
@@ -148,6 +146,9 @@ def test_documents_in_few_steps_by_diagonals(C):
     assert result.n_iter <= 40
 
 
+HELD = (100.0, 10**6), (0.0, 10**6), (0.0, 0)  # by rows, in full, as diagonals
+
+
 @pytest.mark.parametrize("has_border", [False, True])
 def test_rows_that_are_not_copied_give_the_same_products(has_border):
     rng = np.random.default_rng(6)
@@ -155,20 +156,20 @@ def test_rows_that_are_not_copied_give_the_same_products(has_border):
     centre = X.mean(axis=0)
     operator = DenseOperator(X)
     copy = copy_of(operator, index, centre, np.float64)
-    kinds = [ActiveRows(copy, has_border), ActiveRows(operator.some(index), has_border, centre)]
     V, A = rng.normal(size=(7 + has_border, 3)), rng.normal(size=(4, 3))
-    D = rng.uniform(1.0, 2.0, 4)
+    labels = as_labels(3, has_border, np.array([0, 1, 2, 1]))
+    active = labels.dual_of(rng.uniform(1.0, 2.0, 8))
     sparse = copy_of(SparseOperator(sp.csr_array(X - centre)), index, centre, np.float64)
-    kinds.append(ActiveRows(sparse, has_border))
-    S = np.arange(4)
-    for name, argument in (
-        ("times", (V,)),
-        ("adjoint", (A,)),
-        ("gram", (S,)),
-        ("covariance", (S, D)),
-        ("curvatures", (S, D)),
-    ):
-        first, *others = (getattr(rows, name)(*argument) for rows in kinds)
+    kinds = [Hessian(rows, labels, active, 1.0) for rows in (copy, sparse)]
+    kinds.append(Hessian(operator.some(index), labels, active, 1.0, centre))
+    held = [AutoSettings(thin_block=thin, block_room=room) for thin, room in HELD]
+
+    def results(hessian):
+        yield hessian.products(V)
+        yield hessian.adjoint(A)
+        yield from (ClassBlocks(hessian, settings).apply(V) for settings in held)
+
+    for first, *others in zip(*map(results, kinds), strict=True):
         for other in others:
             np.testing.assert_allclose(first, other, rtol=1e-10, atol=1e-12)
 
@@ -189,8 +190,7 @@ def test_more_features_than_rows(form, fits_intercept, monkeypatch):
 
 def test_no_active_rows_at_all():
     none = np.array([], np.intp)
-    rows = ActiveRows(DenseOperator(np.ones((0, 3), np.float32)), True)
-    assert rows.covariance(np.array([], np.intp), np.array([])).shape == (3, 3)
+    rows = DenseOperator(np.ones((0, 3), np.float32))
     blocks = ClassBlocks(Hessian(rows, as_labels(4, True, none), np.zeros((0, 4)), 1.0))
     assert np.isfinite(blocks.apply(np.ones((4, 4)))).all()
 

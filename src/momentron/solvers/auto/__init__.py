@@ -160,8 +160,6 @@ def class_engine(
         return None if is_few else ClassMargin(problem, deadline, settings, **given)
     if kernel is None or not kernel.kernel.is_semidefinite or n_bytes > 3 * kernel.cache_bytes:
         return None
-    if not is_few:
-        given["exact"] = None
-    elif not TAME[0] < kernel.radius < TAME[1]:
+    if is_few and not TAME[0] < kernel.radius < TAME[1]:
         return None
     return ClassKernel(problem, tol, deadline, settings, **given)

@@ -2,20 +2,19 @@
 
 Alternating directions (`splitting`) work on all inner products, which must be in memory: those of
 a matrix with more features than rows, or of a kernel. Through a kernel they solve working sets of
-examples. Where they are slow, Newton's method (`multiclass`) goes on with the rows of a factor L of
-K = LLᵀ; few pairs are left to exact solves.
+examples. Where they are slow, exact solves go on, or Newton's method (`multiclass`) with rows of a
+matrix.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from momentron.rows import DenseOperator, KernelOperator
+from momentron.rows import KernelOperator
 from momentron.rows.dense import matvec
-from momentron.solvers.auto.linear_algebra import add_to_diagonal, cholesky_of
 from momentron.solvers.auto.multiclass import ClassEngine, ClassMargin
+from momentron.solvers.auto.search import Engine
 from momentron.solvers.auto.splitting import ShiftedInverse, Splitting
 from momentron.solvers.auto.working_rows import gram_of, sample
 from momentron.solvers.problem import Problem
@@ -25,7 +24,6 @@ RHO = 0.5  # of alternating directions, in units of mean K_ii: others take as ma
 STEPS = 10  # between two looks
 # Looks among which the gap halves, or others take over: Newton, or exact solves of few pairs.
 PATIENCE, SHORT_PATIENCE = 8, 4
-RIDGE = 1e-13  # what a factor of K adds to its diagonal, in units of mean K_ii
 # Working sets: the gap to which one is solved while many examples outside are too near, and the
 # last one as a share of the tolerance; the functional margin up to which an example without weight
 # stays; and the violators, as a share of the set, below which it is solved as far as asked.
@@ -56,15 +54,16 @@ class SplitMargin(ClassEngine):
         else:
             assert kernel is not None and kernel.kernel.matrix is not None
             self.K = kernel.kernel.matrix
-        self._go_to(self.labels.zeros(self.K.shape[0]), np.zeros(self.labels.n_classes))
+        self._combine(self.labels.zeros(self.K.shape[0]), np.zeros(self.labels.n_classes))
         self.remaining = self._rounds(start)
 
-    def _go_to(self, coef: np.ndarray, b: np.ndarray) -> None:
-        self.coef, self.b, self.outputs = coef, b, matvec(self.K, coef)
+    def _combine(self, coef: np.ndarray, b: np.ndarray) -> None:
+        self.coef, self.outputs = coef, matvec(self.K, coef)
         if self._matrix is not None:
-            self.w = self._matrix.exact_adjoint(coef)
+            w = self._matrix.exact_adjoint(coef)
         else:
-            self.w = KernelOperator.classifier(coef, self.outputs)
+            w = KernelOperator.classifier(coef, self.outputs)
+        self.go_to(w, b, self.outputs)
 
     def _rounds(self, start: Start | None) -> Iterator[None]:
         self.inverse = ShiftedInverse(self.K, RHO, self.inverse)
@@ -73,45 +72,30 @@ class SplitMargin(ClassEngine):
         splitting = Splitting(self.inverse, labels, C)
         if start is not None:
             # w may have had other examples, whose part in the outputs is gone
-            self._go_to(start.w[0], labels.all_intercepts(start.b))
-            square = float(np.vdot(self.coef, self.outputs))
-            weights = self.weights_of(start, square)
-            splitting.go_to(weights, self.outputs + self.b)
+            b = labels.all_intercepts(start.b)
+            self._combine(start.w[0], b)
+            weights = self.weights_of(start, float(np.vdot(self.coef, self.outputs)))
+            splitting.go_to(weights, self.outputs + b)
         patience = SHORT_PATIENCE if self.is_few else PATIENCE
         gaps: list[float] = []
         while len(gaps) <= patience or gaps[-1] <= 0.5 * gaps[-1 - patience]:
             yield
             splitting.advance(STEPS)
-            self._go_to(splitting.coefficients(), splitting.b)
+            self._combine(splitting.coefficients(), splitting.b)
             splitting.correct(self.outputs)
             self.weights = splitting.weights()
-            gaps.append(self.bounds().gap)
+            gaps.append(self.present_gap())
             self.gap = min(gaps)
         self.inverse = None
-        if not self.is_few:
-            yield from self._go_on(separates=gaps[-1] < 1.0)
 
-    def _go_on(self, *, separates: bool) -> Iterator[None]:
-        """Newton with the rows of a factor, from here if that separates."""
-        ridge, start = RIDGE * float(self.K.diagonal().mean()), None
-        L = np.tril(cholesky_of(lambda: add_to_diagonal(self.K.copy(order="F"), ridge)))
-        L = np.ascontiguousarray(L)
-        if separates:
-            start = Start(L.T @ self.coef, self.labels.free_intercepts(self.b), self.q)
-        problem = self.problem.some(np.arange(L.shape[0]), DenseOperator(L))
-        newton = ClassMargin(problem, self.deadline, self.settings, start=start)
-        while not newton.is_done:
-            yield
-            newton.advance()
-            W, b, _ = newton.form.point
-            coef = solve_triangular(L, W, trans="T", lower=True, check_finite=False)
-            self._go_to(coef, b)
-            self.weights, self.gap = newton.weights, newton.gap
-            if newton.upper < self.upper:
-                self.q, self.upper = newton.q, newton.upper
-
-    def point(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.w, self.b, -self.labels.scores(self.outputs + self.b)
+    def successor(self) -> Engine | None:
+        """Exact solves, or Newton's method where pairs are too many for them."""
+        engine = super().successor()
+        if engine is not None or self._matrix is None:
+            return engine
+        start = self.present_start() if self.gap < 1.0 else None
+        how: dict[str, Any] = {"start": start, "exact": self.exact}
+        return ClassMargin(self.problem, self.deadline, self.settings, **how)
 
 
 class ClassKernel(ClassEngine):
@@ -128,15 +112,18 @@ class ClassKernel(ClassEngine):
         kernel, labels = problem.operator.as_kernel(), self.labels
         assert kernel is not None
         self.operator, self.tol = kernel, tol
-        self.w, self.b = problem.base.zeros(), np.zeros(labels.n_classes)
+        self._take_point(problem.base.zeros(), np.zeros(labels.n_classes))
         S = sample(labels.codes, self.settings.kernel_first, np.random.default_rng(0), least=0.0)
         self._first = np.unique(labels.codes, return_index=True)[1]  # every class keeps an example
         if start is not None:  # its support as well, with its classifier and weights
-            self.w, self.b = start.w, labels.all_intercepts(start.b)
+            self._take_point(start.w, labels.all_intercepts(start.b))
             self.weights = self.weights_of(start)
         self.S = np.union1d(np.append(S, self._first), np.flatnonzero(self._has_weight()))
         self.inner: SplitMargin | None = None  # of the present working set
         self.remaining = self._rounds()
+
+    def _take_point(self, w: np.ndarray, b: np.ndarray) -> None:
+        self.go_to(w, b, self.operator.apply(w))
 
     def _rounds(self) -> Iterator[None]:
         """Solve the working set, look at all, and take in what is too near."""
@@ -150,7 +137,7 @@ class ClassKernel(ClassEngine):
                 return
             many = FEW * self.S.size
             least = self._least_margins(many)
-            below = np.setdiff1d(np.flatnonzero(least < 1.0 - 0.1 * self.tol), self.S)
+            below = self._outside(least < 1.0 - 0.1 * self.tol)
             if below.size == 0:
                 if goal <= last_goal or inner.is_done:
                     return
@@ -172,24 +159,25 @@ class ClassKernel(ClassEngine):
         """The problem of a new working set, from the last answer; the inverse is that of its first
         examples.
         """
-        S, start = self.S, None
+        S, start, (w, b, _) = self.S, None, self.point
         problem = self.problem.some(S, self.operator.some(S))
-        if self.w.any():
+        if w.any():
             weights = self._by_example(self.weights)[S].ravel()
             # what left the working set had hardly a weight
-            start = Start(self.w[:, S], self.labels.free_intercepts(self.b), weights)
+            start = Start(w[:, S], self.labels.free_intercepts(b), weights)
         how: dict[str, Any] = {"inverse": inverse, "is_few": self.is_few}
         return SplitMargin(problem, self.deadline, self.settings, start=start, **how)
 
     def _take(self, inner: SplitMargin) -> None:
         """The working set's answer as that of all."""
         if self._has_all:
-            self.w = self.problem.base.zeros()
-            self.w[0, self.S], self.w[1, self.S] = inner.coef, inner.outputs
+            w = self.problem.base.zeros()
+            w[:, self.S] = inner.point.x
         else:
             # of the point itself: a combination by the multipliers is as good at the very end only
-            self.w = self.operator.combine(self.S, inner.coef, rough=True)
-        self.b, self.weights = inner.b, self._spread(inner.weights)
+            w = self.operator.combine(self.S, inner.coef, rough=True)
+        self._take_point(w, inner.point.b)
+        self.weights = self._spread(inner.weights)
         if inner.upper < self.upper:  # the same with all examples, most of which have no weight
             self.q, self.upper = self._spread(inner.q), inner.upper
 
@@ -197,6 +185,10 @@ class ClassKernel(ClassEngine):
     def _has_all(self) -> bool:
         """Whether the working set is all the examples: then its answer is known of all of them."""
         return self.S.size == self.labels.codes.size
+
+    def _outside(self, mask: np.ndarray) -> np.ndarray:
+        """The examples of a mask that are not in the working set."""
+        return np.setdiff1d(np.flatnonzero(mask), self.S)
 
     def _by_example(self, pairs: np.ndarray) -> np.ndarray:
         """Numbers of the pairs, one row per example."""
@@ -216,16 +208,13 @@ class ClassKernel(ClassEngine):
 
         In double precision where they are near 1, unless single precision sees many violators.
         """
-        least = self._by_example(self.point()[2]).min(axis=1)
-        blur = self.operator.single_errors(self.w)
-        if blur is None or np.setdiff1d(np.flatnonzero(least < 1.0), self.S).size >= many:
-            return np.asarray(least)
-        near = np.flatnonzero(least - 2.0 * blur.max(axis=1) < 1.0)
-        self.w = self.operator.in_double(self.w, near)
-        return np.asarray(self._by_example(self.point()[2]).min(axis=1))
-
-    def point(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.w, self.b, -self.labels.scores(self.operator.apply(self.w) + self.b)
+        w, b, p = self.point
+        least, blur = self._by_example(p).min(axis=1), self.operator.single_errors(w)
+        if blur is not None and self._outside(least < 1.0).size < many:
+            near = np.flatnonzero(least - 2.0 * blur.max(axis=1) < 1.0)
+            self._take_point(self.operator.in_double(w, near), b)
+            least = self._by_example(self.point.p).min(axis=1)
+        return np.asarray(least)
 
     def candidates(self) -> Candidates:
         """Those of the last round, or of one that was cut short."""

@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from momentron.solvers.auto.class_systems import ActiveRows, ClassBlocks, Hessian, copy_of
+from momentron.solvers.auto.class_systems import ClassBlocks, Hessian, copy_of
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.forms import Direction, Movable, Point
+from momentron.solvers.auto.forms import Direction, Loss, Movable, Point
 from momentron.solvers.auto.linear_algebra import ConjugateGradients
-from momentron.solvers.auto.newton import Loss, line_search
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.problem import Problem
 
@@ -96,12 +95,6 @@ class ClassForm(Movable):
         """None: W shrinks until a pair is below the margin."""
         return np.zeros(self.p.size, bool)
 
-    def slide(self, loss: Loss) -> None:
-        """Down the gradient to the lowest point: a cheap first step, which most pairs leave."""
-        z = loss.at(self.p)
-        direction = self.towards(-self._gradient(loss.weights(z)))
-        self.move(direction, line_search(direction, z, loss))
-
     # --- directions ----------------------------------------------------------------------------
 
     def direction(
@@ -126,13 +119,10 @@ class ClassForm(Movable):
         weights = np.abs(labels.mixed(active.astype(np.float64)))
         trace = sigma * float((operator.row_norms[index] ** 2 @ weights).max(initial=0.0))
         is_single = trace <= SINGLE and not self._needs_double
-        if is_copied:
-            precision = np.float32 if is_single else np.float64
-            copy = copy_of(operator, index, self.centre, precision)
-            rows = ActiveRows(copy, self.fits_intercept)
-        else:
-            rows = ActiveRows(operator, self.fits_intercept, self.centre)
-        return Hessian(rows, labels, active, sigma)
+        if not is_copied:
+            return Hessian(operator, labels, active, sigma, self.centre)
+        copy = copy_of(operator, index, self.centre, np.float32 if is_single else np.float64)
+        return Hessian(copy, labels, active, sigma)
 
     def pull(self, weights: np.ndarray) -> np.ndarray:
         """Zᵀq, the intercepts in the last row and as seen from the centre."""
@@ -170,7 +160,7 @@ class ClassForm(Movable):
         if gradients.has_failed or gradients.products > STALE * self._usual_products:
             self._blocks = None
         # rounding: the next step is in double precision
-        self._needs_double |= gradients.has_failed and hessian.rows.m > 0
+        self._needs_double |= gradients.has_failed and hessian.m > 0
         return gradients.x
 
 

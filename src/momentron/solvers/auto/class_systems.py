@@ -37,64 +37,6 @@ SPARSE_WORK = 5000.0
 THIN_PASSES = 50.0  # over all rows, by which a block that is held by its rows takes more when used
 
 
-class ActiveRows:
-    """The rows of a matrix, seen from a `centre`, and with a column of ones behind them if there
-    are intercepts.
-
-    They serve products that decide nothing but a direction, most often in single precision. Vectors
-    have shape (width, k), or (width + 1, k) with the intercepts in the last row.
-    """
-
-    def __init__(
-        self, operator: MatrixOperator, has_border: bool, centre: np.ndarray | None = None
-    ) -> None:
-        self.dtype, (self.m, self.width) = operator.X.dtype, operator.shape
-        self.operator, self.has_border, self.centre = operator, has_border, centre
-
-    def times(self, V: np.ndarray) -> np.ndarray:
-        """X V, shape (m, k)."""
-        require_time()
-        products = self.operator.apply(V[: self.width]).astype(self.dtype, copy=False)
-        if self.has_border:
-            products += V[-1]
-        if self.centre is not None:
-            products -= self.centre @ V[: self.width]
-        return products
-
-    def adjoint(self, A: np.ndarray) -> np.ndarray:
-        """The transpose, as float64."""
-        require_time()
-        image, sums = self.operator.adjoint(A), A.sum(axis=0, dtype=np.float64)
-        if self.centre is not None:
-            image -= np.outer(self.centre, sums)
-        return np.concatenate([image, sums[None]]) if self.has_border else image
-
-    def gram(self, S: np.ndarray) -> np.ndarray:
-        """Inner products of the named rows, in the rows' own precision and to be overwritten."""
-        X = self._rows(S)
-        return _dense(X @ X.T)
-
-    def covariance(self, S: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Σ w x xᵀ over the named rows, some dense ones at a time."""
-        roots = np.sqrt(weights).astype(self.dtype)[:, None]
-        total = np.zeros((self.width, self.width), self.dtype)
-        parts = [slice(None)] if self.operator.is_sparse else row_blocks(S.size, self.width)
-        for part in parts:
-            require_time()
-            X = self._rows(S[part]) * roots[part]
-            total += _dense(X.T @ X)
-        return total
-
-    def curvatures(self, S: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """The diagonal of that."""
-        X = self._rows(S)
-        return np.asarray((X * X).T @ weights)
-
-    def _rows(self, S: np.ndarray) -> Any:
-        rows = self.operator.X[S]
-        return rows if self.centre is None else rows - self.centre.astype(self.dtype)
-
-
 def copy_of(
     operator: MatrixOperator, index: np.ndarray, centre: np.ndarray, precision: type
 ) -> MatrixOperator:
@@ -109,35 +51,68 @@ def copy_of(
     return DenseOperator(rows)
 
 
-def _dense(A: Any) -> np.ndarray:
-    return A if isinstance(A, np.ndarray) else np.asarray(A.toarray())
-
-
 class Hessian:
     """V ↦ V + C Xᵀ(M_i applied to the rows of XV), over the rows that have an active pair.
 
+    The products decide nothing but a direction, most often in single precision. V has shape
+    (width, k), or (width + 1, k) with the intercepts in the last row: they have no part in the
+    identity, and X has a column of ones for them.
+
     Parameters
     ----------
-    rows : ActiveRows
+    rows : MatrixOperator
     labels : ManyClasses
         Of these rows.
     active : ndarray of shape (m, k)
         The pairs that are active, or their weights; zero for the true labels.
     C : float
+    centre : ndarray of shape (width,), optional
+        From where the rows are seen.
     """
 
-    def __init__(self, rows: ActiveRows, labels: ManyClasses, active: np.ndarray, C: float) -> None:
-        self.rows, self.labels, self.active, self.C = rows, labels, active, C
-        self._weights = active.astype(rows.dtype)
+    def __init__(
+        self,
+        rows: MatrixOperator,
+        labels: ManyClasses,
+        active: np.ndarray,
+        C: float,
+        centre: np.ndarray | None = None,
+    ) -> None:
+        self.rows, self.labels, self.active, self.C, self.centre = rows, labels, active, C, centre
+        self.dtype, (self.m, self.width) = rows.X.dtype, rows.shape
+        self._weights = active.astype(self.dtype)
 
     def times(self, V: np.ndarray) -> np.ndarray:
-        """H V; intercepts, in the last row, have no part in the identity."""
-        leads, width = self.labels.leads(self.rows.times(V)), self.rows.width
+        """H V."""
+        leads = self.labels.leads(self.products(V))
         leads *= self._weights
-        product = self.rows.adjoint(self.labels.mixed(leads))
+        product = self.adjoint(self.labels.mixed(leads))
         product *= self.C
-        product[:width] += V[:width]
+        product[: self.width] += V[: self.width]
         return product
+
+    def products(self, V: np.ndarray) -> np.ndarray:
+        """X V, shape (m, k)."""
+        require_time()
+        products = self.rows.apply(V[: self.width]).astype(self.dtype, copy=False)
+        if self.labels.fit_intercept:
+            products += V[-1]
+        if self.centre is not None:
+            products -= self.centre @ V[: self.width]
+        return products
+
+    def adjoint(self, A: np.ndarray) -> np.ndarray:
+        """Xᵀ A, as float64."""
+        require_time()
+        image, sums = self.rows.adjoint(A), A.sum(axis=0, dtype=np.float64)
+        if self.centre is not None:
+            image -= np.outer(self.centre, sums)
+        return np.concatenate([image, sums[None]]) if self.labels.fit_intercept else image
+
+    def some(self, S: np.ndarray) -> Any:
+        """The named rows in their own precision: to be overwritten, without the ones."""
+        rows = self.rows.X[S]
+        return rows if self.centre is None else rows - self.centre.astype(self.dtype)
 
     def diagonals(self) -> np.ndarray:
         """C (M_i)_cc of every row and class."""
@@ -152,8 +127,9 @@ class ClassBlocks:
     """
 
     def __init__(self, hessian: Hessian, settings: AutoSettings = SETTINGS) -> None:
-        self.rows, self.C, weights = hessian.rows, hessian.C, hessian.diagonals()
-        self._borders = self.rows.adjoint(weights) if self.rows.has_border else weights
+        self.hessian, self.C, weights = hessian, hessian.C, hessian.diagonals()
+        self._has_border = hessian.labels.fit_intercept
+        self._borders = hessian.adjoint(weights) if self._has_border else weights[:0]
         self._by_rows: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # (S_c, G_c)
         self._inverses: dict[int, np.ndarray] = {}  # of bordered blocks, or of their diagonals
         in_threads(lambda task: task[0](*task[1:]), list(self._plan(weights, settings)))
@@ -162,17 +138,15 @@ class ClassBlocks:
         self, weights: np.ndarray, settings: AutoSettings
     ) -> Iterator[tuple[Callable[..., None], int, np.ndarray, np.ndarray]]:
         """(how to hold a block, class, its rows, their weights), within the memory."""
-        rows, room, d = self.rows, settings.block_room, self.rows.width
-        squares, most = rows.operator.row_norms**2, math.inf
-        if rows.operator.is_sparse:
-            most = SPARSE_WORK * rows.operator.X.nnz
+        rows, room, (m, d) = self.hessian.rows, settings.block_room, self.hessian.rows.shape
+        squares, most = rows.row_norms**2, SPARSE_WORK * rows.X.nnz if rows.is_sparse else math.inf
         for c in map(int, np.flatnonzero(weights.any(axis=0))):
             S = np.flatnonzero(weights[:, c])
             D, size = weights[S, c], S.size
             # multiplications
-            thin, full = size**2 * (size + d) + THIN_PASSES * rows.m * d, d**2 * (size + d)
+            thin, full = size**2 * (size + d) + THIN_PASSES * m * d, d**2 * (size + d)
             is_thin = thin <= min(settings.thin_block * full, most) and size**2 <= room
-            if is_thin and (rows.dtype != np.float32 or D @ squares[S] < SINGLE_ROWS):
+            if is_thin and (rows.X.dtype != np.float32 or D @ squares[S] < SINGLE_ROWS):
                 yield self._hold_by_rows, c, S, D
                 room -= size**2
             elif d * d <= room and full <= most:
@@ -182,42 +156,48 @@ class ClassBlocks:
                 yield self._hold_diagonal, c, S, D
 
     def _hold_by_rows(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
-        K = self.rows.gram(S)
+        X = self.hessian.some(S)
+        K = _dense(X @ X.T)
         self._by_rows[c] = S, _inverse(add_to_diagonal(K, (1.0 / D).astype(K.dtype)))
 
     def _hold_inverse(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
-        B = add_to_diagonal(self.rows.covariance(S, D), 1.0)
-        if self.rows.has_border:
+        (_, d), roots = self.hessian.rows.shape, np.sqrt(D).astype(self.hessian.dtype)
+        B = np.eye(d, dtype=roots.dtype)
+        parts = [slice(None)] if self.hessian.rows.is_sparse else row_blocks(S.size, d)
+        for part in parts:
+            require_time()
+            X = self.hessian.some(S[part]) * roots[part, None]
+            B += _dense(X.T @ X)
+        if self._has_border:
             border = self._borders[:, c].astype(B.dtype)
             B = np.block([[B, border[:-1, None]], [border]])
             B[-1, -1] *= 1.0 + 100.0 * np.finfo(B.dtype).eps  # rounding keeps it definite
         self._inverses[c] = _inverse(B)
 
     def _hold_diagonal(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
-        diagonal = 1.0 + self.rows.curvatures(S, D)
-        if self.rows.has_border:
-            diagonal = np.append(diagonal, self._borders[-1, c])
-        self._inverses[c] = 1.0 / diagonal
+        X = self.hessian.some(S)
+        diagonal = 1.0 + np.asarray((X * X).T @ D)
+        self._inverses[c] = 1.0 / np.append(diagonal, self._borders[diagonal.size :, c])
 
     def apply(self, r: np.ndarray) -> np.ndarray:
         """The blocks' inverse times r; it leaves the intercepts of classes without one alone."""
-        z, rows, has_border = r.copy(), self.rows, self.rows.has_border
-        z[rows.width :] = 0.0
+        z, width = r.copy(), self.hessian.width
+        z[width:] = 0.0
         for c, inverse in self._inverses.items():
             own = r[:, c].astype(inverse.dtype)
             z[:, c] = inverse @ own if inverse.ndim > 1 else inverse * own
         if not self._by_rows:
             return z
         columns = list(self._by_rows)
-        products = rows.times(z[:, columns])  # z = r there, without the intercepts
+        products = self.hessian.products(z[:, columns])  # z = r there, without the intercepts
         spread = np.zeros_like(products)
         for place, (c, (S, G)) in enumerate(self._by_rows.items()):
             spread[S, place] = G @ products[S, place]
-            if has_border:
+            if self._has_border:
                 sums = G.sum(axis=1)
                 z[-1, c] = (r[-1, c] - spread[S, place].sum()) / sums.sum()
                 spread[S, place] += sums * z[-1, c]
-        z[: rows.width, columns] -= rows.adjoint(spread)[: rows.width]
+        z[:width, columns] -= self.hessian.adjoint(spread)[:width]
         return z
 
     def centred(self, r: np.ndarray) -> np.ndarray:
@@ -227,6 +207,10 @@ class ClassBlocks:
         """
         z = self.apply(r)
         return z - z.mean(axis=1, keepdims=True)
+
+
+def _dense(A: Any) -> np.ndarray:
+    return A if isinstance(A, np.ndarray) else np.asarray(A.toarray())
 
 
 def _inverse(A: np.ndarray) -> np.ndarray:

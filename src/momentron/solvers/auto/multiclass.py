@@ -7,7 +7,6 @@ they stand still, margins are 1 − α/C. Inner products have their own engines 
 """
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
@@ -15,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from momentron.arithmetic.clock import require_time
-from momentron.solvers.auto.class_newton import ACCURACY, FINEST, ClassForm, balanced
+from momentron.solvers.auto.class_newton import FINEST, ClassForm, balanced
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.forms import Bounds
+from momentron.solvers.auto.forms import Bounds, Point
 from momentron.solvers.auto.newton import minimise
 from momentron.solvers.auto.search import Engine
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
@@ -25,14 +24,12 @@ from momentron.solvers.auto.working_rows import sample
 from momentron.solvers.problem import Problem
 from momentron.solvers.solver import Candidates, Primal, Start
 
-SAMPLE = 2000  # examples on which the first classifier is found
+SAMPLE = 2000  # examples on which the first classifier of many more is found
 NEAR = 0.01  # √(gᵀH⁻¹g)/‖W‖ at which multipliers may be updated, or less where the gap is small,
 ROUNDING = 1e-8  # and at which rounding may be what keeps the gap open
-# σ in units of 1/mean‖a‖²: the first, that of a warm start, that from which multipliers take over
-# from growing it, and the largest.
-FIRST, WARM, HARD, LAST = 10.0, 30.0, 1000.0, 1e7
-FAINT = 0.01  # the mean slack of the active pairs at which multipliers take over
-ROUGH_STEPS, INNER_STEPS = 3, 20  # Newton steps at each σ on the way, and between two updates
+# σ in units of 1/mean‖a‖²: the first, that of a warm start, and the largest.
+FIRST, WARM, LAST = 10.0, 30.0, 1e7
+SAMPLE_STEPS, INNER_STEPS = 3, 20  # Newton steps on the sample, and between two updates
 # Looks at the gap without a better one: at rounding level, before, and as long as nothing
 # separates, when it is an upper bound that falls.
 PATIENCE = (8, 40, 6)
@@ -49,11 +46,15 @@ class ClassEngine(Engine):
 
     Attributes
     ----------
+    point : Point
+        (w as the operator has classifiers, b of all classes, functional margins).
     weights : ndarray
-        Those of the pairs at the present point.
+        Those of the pairs at this point.
     gap : float
         The smallest so far, as far as float64 tells.
     """
+
+    point: Point
 
     def __init__(
         self,
@@ -69,9 +70,9 @@ class ClassEngine(Engine):
         self.q, self.upper, self.gap = np.ones(problem.size), math.inf, math.inf
         self.weights = np.zeros(problem.size)
 
-    @abstractmethod
-    def point(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(w as the operator has classifiers, b of all classes, functional margins)."""
+    def go_to(self, w: np.ndarray, b: np.ndarray, outputs: np.ndarray) -> None:
+        """Take another point, whose outputs Xw are known."""
+        self.point = Point(w, b, -self.labels.scores(outputs + b))
 
     def weights_of(self, start: Start, mass: float = 1.0) -> np.ndarray:
         """The weights of a start brought to this mass, zero for examples that are new.
@@ -83,15 +84,15 @@ class ClassEngine(Engine):
         total = float(weights.sum())
         return weights * (mass / total if total else 0.0)
 
-    def bounds(self) -> Bounds:
-        """What the present point and weights prove, as far as float64 tells.
+    def present_gap(self) -> float:
+        """The gap of the present point and weights, as far as float64 tells.
 
         The weights are kept where they are the best so far.
         """
         upper, primal = self.offer(self.weights), self._primal()
         norm = self.problem.norm(primal.w)
         margin = self.problem.dual_set.margin(primal.scores)
-        return Bounds(margin / norm if norm > 0.0 else -math.inf, upper)
+        return Bounds(margin / norm if norm > 0.0 else -math.inf, upper).gap
 
     def offer(self, weights: np.ndarray) -> float:
         """‖Zᵀq‖ of weights, which are kept where they are the best so far."""
@@ -103,11 +104,9 @@ class ClassEngine(Engine):
 
     def _primal(self) -> Primal:
         """The present classifier as the constraints see it; scores in units of X."""
-        w, b, p = self.point()
+        w, b, p = self.point
         scores = -p - self.labels.scores(np.broadcast_to(b, (self.labels.codes.size, b.size)))
-        if not self.problem.is_soft:
-            return Primal(w, scores)
-        slack = np.maximum(1.0 - p, 0.0)
+        slack = np.maximum(1.0 - p, 0.0) if self.problem.is_soft else 0.0
         return Primal(self.problem.with_slack(w, slack), scores - slack)
 
     def candidates(self) -> Candidates:
@@ -117,14 +116,20 @@ class ClassEngine(Engine):
         return Candidates([primal], self.q, self.upper / radius)
 
     def successor(self) -> Engine | None:
-        count = np.count_nonzero(self.weights)
-        is_many = count > CLOSING_PAIRS or CLOSING_BYTES * count**2 > self.settings.memory
-        if self.exact is None or (is_many and not self.is_few):
+        """Exact solves: from the present point, unless its pairs are too many for matrices."""
+        if self.exact is None:
             return None
         if self.is_few:
             return self.exact(None)
-        w, b, _ = self.point()
-        return self.exact(Start(w, self.labels.free_intercepts(b), self.q))
+        size = np.count_nonzero(self.weights)
+        if size > CLOSING_PAIRS or CLOSING_BYTES * size**2 > self.settings.memory:
+            return None
+        return self.exact(self.present_start())
+
+    def present_start(self) -> Start:
+        """The present point and the best weights, for another engine."""
+        w, b, _ = self.point
+        return Start(w, self.labels.free_intercepts(b), self.q)
 
 
 class ClassMargin(ClassEngine):
@@ -134,120 +139,77 @@ class ClassMargin(ClassEngine):
         self, problem: Problem, *how: Any, start: Start | None = None, **handover: Any
     ) -> None:
         super().__init__(problem, *how, **handover)
-        self.form, self.C = (
-            ClassForm(problem, self.deadline, self.settings),
-            problem.penalty.stiffness,
-        )
+        self.form = ClassForm(problem, self.deadline, self.settings)
+        self.point, self.C = self.form.point, problem.penalty.stiffness
         # from far away a large penalty takes many steps
         self.loss = self.form.loss(min(FIRST / self.form.scale, self.C))
         self.remaining = self._rounds(start)
         self._failures, self._last_upper = 0, math.inf  # of looks at the gap; see `_is_stuck`
 
-    # --- rounds --------------------------------------------------------------------------------
-
     def _rounds(self, start: Start | None) -> Iterator[None]:
-        """A first point, a growing penalty, and the last one or multipliers."""
+        """A first point, then multipliers or Newton at the last penalty until nothing improves."""
+        form, steps = self.form, 0  # since the last update of the multipliers
+        last_gap = last_relative = math.inf
         if start is None:
             self._begin()
         else:
-            self._begin_at(start)
-        self._look()
-        yield
-        if start is None:
-            yield from self._grow()
-        yield from self._close()
-
-    def _begin(self) -> None:
-        """The classifier of a sample of the examples, at the same share of risk and norm."""
-        form, sigma, (n, d) = self.form, self.loss.sigma, self.form.operator.shape
-        size = max(SAMPLE, 2 * d)
-        if n <= 2 * size:
-            form.slide(self.loss)
-            return
-        index = sample(self.labels.codes, size, np.random.default_rng(0), least=0.0)
-        small = form.some(index)
-        loss = small.loss(sigma * n / index.size)
-        small.slide(loss)
-        minimise(small, loss, max_steps=ROUGH_STEPS)
-        form.go_to(*small.point[:2])
-
-    def _begin_at(self, start: Start) -> None:
-        """A given classifier, and its weights as multipliers."""
-        form = self.form
-        form.go_to(start.w.reshape(form.point.x.shape), self.labels.all_intercepts(start.b))
-        self.weights = self.weights_of(start, form.norm() ** 2)
-        self._around_weights(min(WARM / form.scale, self.C))
-
-    def _grow(self) -> Iterator[None]:
-        """Rough soft margins with a growing penalty: up to C, or until the slack is a hundredth."""
-        growth = math.inf
-        while growth >= 2.0 and self.loss.sigma < self.C:
-            for _ in range(ROUGH_STEPS):
-                if self._step() < 0.1:
-                    break
-                yield
-            sigma, active = self.loss.sigma, self.weights[self.weights > 0.0]
-            growth = min(10.0, float(active.mean()) / (FAINT * sigma) if active.size else 1.0)
-            if growth * sigma >= self.C:
-                sigma = self.C
-            elif growth >= 2.0 and sigma * self.form.scale <= HARD:
-                sigma *= growth
-            else:
-                growth = 1.0
-            self.loss = self.loss._replace(sigma=sigma)
-            self._look()
-            yield
-
-    def _close(self) -> Iterator[None]:
-        """Newton at the last penalty, or multipliers around it, until nothing improves."""
-        form, steps = self.form, 0  # since the last update of the multipliers
-        form.accuracy = ACCURACY
-        last_gap = last_relative = math.inf
+            form.go_to(start.w.reshape(form.point.x.shape), self.labels.all_intercepts(start.b))
+            self.weights = self.weights_of(start, form.norm() ** 2)
+            self._around_weights(min(WARM / form.scale, self.C))
         for tries in count(1):
+            yield
             relative = self._step()
             # after the best step along an exact direction the next decrement is smaller
             if steps and relative > last_relative:
                 form.accuracy = max(FINEST, 0.3 * form.accuracy)
             last_relative, steps = relative, steps + 1
-            has_multipliers = self.loss.sigma < self.C
+            sigma = self.loss.sigma
             may_have_witness = not self.problem.is_soft and bool((form.p <= 0.0).any())
-            if has_multipliers and tries in WITNESS_STEPS and may_have_witness:
+            if tries in WITNESS_STEPS and may_have_witness:
                 self.offer(balanced(form, self.weights))  # it costs several steps
             is_near = relative <= min(0.1 * self.gap, NEAR)
-            if is_near or steps >= INNER_STEPS or not has_multipliers:
-                gap = self.bounds().gap
+            if is_near or steps >= INNER_STEPS or sigma >= self.C:
+                gap = self.present_gap()
                 if self._is_stuck(gap, relative):
                     return
-                if has_multipliers:
-                    sigma = self.loss.sigma
-                    is_slow = is_near and gap > 0.5 * last_gap and sigma * form.scale < LAST
-                    self._around_weights(min(4.0 * sigma, self.C) if is_slow else sigma)
+                if sigma < self.C:
+                    is_slow = self.problem.is_soft or gap > 0.5 * last_gap
+                    grows = is_near and is_slow and sigma * form.scale < LAST
+                    self._around_weights(min(4.0 * sigma, self.C) if grows else sigma)
                     last_gap, steps = gap, 0
-            yield
+
+    def _begin(self) -> None:
+        """The classifier of a sample of the examples, at the same share of risk and norm."""
+        form, (n, d) = self.form, self.form.operator.shape
+        size = max(SAMPLE, 2 * d)
+        if n > 2 * size:
+            index = sample(self.labels.codes, size, np.random.default_rng(0), least=0.0)
+            small = form.some(index)
+            minimise(small, small.loss(self.loss.sigma * n / index.size), max_steps=SAMPLE_STEPS)
+            form.go_to(*small.point[:2])
+        self._look()
 
     def _is_stuck(self, gap: float, relative: float) -> bool:
         """Whether rounding has the last word; `relative` is the decrement of the last step."""
         if gap < 1.0:
-            is_better = gap <= 0.9 * self.gap
-            most = PATIENCE[0] if relative < ROUNDING else PATIENCE[1]
+            is_better, most = gap <= 0.9 * self.gap, PATIENCE[relative >= ROUNDING]
         else:  # no margin yet, and perhaps there is none
-            is_better = self.upper <= 0.7 * self._last_upper
-            self._last_upper = min(self.upper, self._last_upper)
-            most = PATIENCE[2]
+            is_better, most = self.upper <= 0.7 * self._last_upper, PATIENCE[2]
+            self._last_upper = self.upper
         self._failures = 0 if is_better else self._failures + 1
         self.gap = min(self.gap, gap)
         return self._failures >= most
 
-    # --- steps ---------------------------------------------------------------------------------
-
     def _look(self) -> None:
-        """The weights of the present point and loss."""
+        """The present point, and its weights for the present loss."""
+        self.point = self.form.point
         self.weights = self.loss.weights(self.loss.at(self.form.p))
 
     def _step(self) -> float:
         """A Newton step: √(gᵀH⁻¹g)/‖W‖ before it."""
         require_time()
-        self.weights = minimise(self.form, self.loss, max_steps=1).weights
+        minimise(self.form, self.loss, max_steps=1)
+        self._look()
         return self.form.decrement / max(self.form.norm(), 1e-300)
 
     def _around_weights(self, sigma: float) -> None:
@@ -255,6 +217,3 @@ class ClassMargin(ClassEngine):
         centre = (1.0 - sigma / self.C) * self.weights
         self.loss = self.loss._replace(sigma=sigma, centre=centre)
         self._look()
-
-    def point(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.form.point
