@@ -218,12 +218,12 @@ class SquareStore:
         return submatrix(self._kept[1], self._kept[2][W])
 
     def keep(self, W: np.ndarray, max_bytes: int) -> None:
-        """Keep K[W][:, W], unless what is kept holds it."""
-        if not self.holds(W):
-            self._renew(W, max_bytes)
+        """Keep K[W][:, W], unless what is kept holds it.
 
-    def _renew(self, W: np.ndarray, max_bytes: int) -> None:
-        """Keep W from now on; the last one helps if both take no more memory than that."""
+        The last square helps if both take no more memory than that.
+        """
+        if self.holds(W):
+            return
         rows, old, place = self._kept
         is_known = place[W] >= 0
         if 8 * (rows.size**2 + W.size**2) > max_bytes:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BLOCK_BYTES = 1 << 22  # float64 blocks of 4 MB: large enough for BLAS, small next to any X
+FEW_ENTRIES = 32  # up to which the length of a vector is faster in Python
 
 
 def block_rows(n: int, d: int) -> int:
@@ -165,6 +166,8 @@ class Operator(ABC):
     def norm(self, w: np.ndarray) -> float:
         """‖w‖ in the space where the classifier lives."""
         flat = w.ravel()
+        if flat.size <= FEW_ENTRIES:
+            return math.hypot(*flat.tolist())
         with np.errstate(over="ignore"):
             return math.sqrt(flat.dot(flat))
 
