@@ -198,7 +198,8 @@ class DiskStream(Stream):
                 n_rows += block.y.size
                 found = work.add(found, block)
                 self.report((block.number + 1) / self.n_blocks, block.nbytes)
-        clean_weights(self.weights, n_rows)  # one for each row
+        if self.weights is not None and self.weights.size != n_rows:
+            clean_weights(self.weights, n_rows)  # says so
         return found
 
 
