@@ -36,7 +36,7 @@ class FileColumns:
     rows: Sequence[int]  # where each row stands in the file, for messages
     place_word: str = "line"  # what rows are counted by: lines of a text, rows of another file
     columns: list[Column] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # what was taken as what, and nobody said
+    notes: list[str] = field(default_factory=list)  # what was found in the file, or taken as what
 
     def table(self, options: TableOptions) -> Table:
         """Features, labels and weights, with what was taken as what."""
@@ -56,9 +56,8 @@ class FileColumns:
             if count is not None:
                 self._require_numbers(count, is_feature=False)
         label = self.target if options.fitted is None else None  # else it may be missing
-        taken = self.notes
         used = [place for place in (label, *places, weight, failures) if place is not None]
-        kept = self.complete_rows(used, options)
+        kept, taken = self.complete_rows(used, options), self.notes
         columns = self.columns if kept is None else [column[kept] for column in self.columns]
         row_names = None if self.row_names is None else columns[self.row_names].tolist()
         if kept is not None and row_names is None:

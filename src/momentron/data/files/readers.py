@@ -104,7 +104,7 @@ def read_data(
     if isinstance(target, str) and target.lower().endswith(".npy"):
         with _opened(target) as (_, content):
             y = array_of(content)
-    elif target is not None and np.ndim(target) == 0:
+    elif bool(np.isscalar(target)):
         options = replace(options, target=target)
     else:
         y = target
