@@ -52,7 +52,7 @@ class ClassForm(Movable):
     ) -> None:
         operator, labels = problem.operator.as_matrix(), problem.labels
         assert operator is not None
-        self.labels: Any = labels
+        self.labels: Any = labels  # ManyClasses
         self.problem, self.operator = problem, operator
         self.deadline, self.settings = deadline, settings
         self.fits_intercept = problem.dual_set.fits_intercept

@@ -67,7 +67,8 @@ class ClassEngine(Engine):
         is_few: bool = False,
     ) -> None:
         self.problem, self.deadline, self.settings = problem, deadline, settings
-        self.exact, self.is_few, self.labels = exact, is_few, problem.labels
+        self.exact, self.is_few = exact, is_few
+        self.labels: Any = problem.labels  # ManyClasses
         self.q, self.upper, self.gap = np.ones(problem.size), math.inf, math.inf
         self.weights = np.zeros(problem.size)
 
@@ -107,7 +108,7 @@ class ClassEngine(Engine):
         """The present classifier as the constraints see it; scores in units of X."""
         w, b, p = self.point
         scores = -p - self.labels.scores(np.broadcast_to(b, (self.labels.codes.size, b.size)))
-        slack = np.maximum(1.0 - p, 0.0) if self.problem.is_soft else 0.0
+        slack = np.maximum(1.0 - p, 0.0) if self.problem.is_soft else np.zeros(p.size)
         return Primal(self.problem.with_slack(w, slack), scores - slack)
 
     def candidates(self) -> Candidates:
@@ -116,21 +117,19 @@ class ClassEngine(Engine):
         primal.scores = primal.scores / radius
         return Candidates([primal], self.q, self.upper / radius)
 
+    @property
+    def has_many(self) -> bool:
+        """Whether the active pairs are too many for matrices of them."""
+        size = np.count_nonzero(self.weights)
+        return bool(size > CLOSING_PAIRS or CLOSING_BYTES * size**2 > self.settings.memory)
+
     def successor(self) -> Engine | None:
-        """Exact solves: from the present point, unless its pairs are too many for matrices."""
-        if self.exact is None:
+        if self.exact is None or (self.has_many and not self.is_few):
             return None
         if self.is_few:
             return self.exact(None)
-        size = np.count_nonzero(self.weights)
-        if size > CLOSING_PAIRS or CLOSING_BYTES * size**2 > self.settings.memory:
-            return None
-        return self.exact(self.present_start())
-
-    def present_start(self) -> Start:
-        """The present point and the best weights, for another engine."""
         w, b, _ = self.point
-        return Start(w, self.labels.free_intercepts(b), self.q)
+        return self.exact(Start(w, self.labels.free_intercepts(b), self.q))
 
 
 class ClassMargin(ClassEngine):
