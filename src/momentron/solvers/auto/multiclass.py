@@ -27,7 +27,7 @@ from momentron.solvers.solver import Candidates, Primal, Start
 SAMPLE = 2000  # examples on which the first classifier of many more is found
 NEAR = 0.01  # √(gᵀH⁻¹g)/‖W‖ at which multipliers may be updated, or less where the gap is small,
 ROUNDING = 1e-8  # and at which rounding may be what keeps the gap open
-# σ in units of 1/mean‖a‖²: the first, that of a warm start, and the largest.
+# σ in units of 1/mean‖a‖²: the first, that of a warm start or with slack, and the largest.
 FIRST, WARM, LAST = 10.0, 30.0, 1e7
 SAMPLE_STEPS, INNER_STEPS = 3, 20  # Newton steps on the sample, and between two updates
 # Looks at the gap without a better one: at rounding level, before, and as long as nothing
@@ -142,7 +142,8 @@ class ClassMargin(ClassEngine):
         self.form = ClassForm(problem, self.deadline, self.settings)
         self.point, self.C = self.form.point, problem.penalty.stiffness
         # from far away a large penalty takes many steps
-        self.loss = self.form.loss(min(FIRST / self.form.scale, self.C))
+        first = WARM if problem.is_soft else FIRST
+        self.loss = self.form.loss(min(first / self.form.scale, self.C))
         self.remaining = self._rounds(start)
         self._failures, self._last_upper = 0, math.inf  # of looks at the gap; see `_is_stuck`
 
@@ -208,8 +209,8 @@ class ClassMargin(ClassEngine):
     def _step(self) -> float:
         """A Newton step: √(gᵀH⁻¹g)/‖W‖ before it."""
         require_time()
-        minimise(self.form, self.loss, max_steps=1)
-        self._look()
+        self.weights = minimise(self.form, self.loss, max_steps=1).weights
+        self.point = self.form.point
         return self.form.decrement / max(self.form.norm(), 1e-300)
 
     def _around_weights(self, sigma: float) -> None:
