@@ -103,16 +103,15 @@ def balance_flow(log_flow: np.ndarray, start: np.ndarray | None = None) -> Balan
 
 def _balance_connected(L: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
     """(b, ψ*, flow) for a strongly connected graph."""
-    base, best = b, _descent(L, b, BALANCED, FEW_STEPS)
-    if best.error > BALANCED:
-        base = _cooled(L, b)
-        best = _descent(L, base, BALANCED, MAX_STEPS)
-    for _ in range(MAX_ROUNDS - 1):
+    for tries in range(MAX_ROUNDS):
+        best = _descent(L, b, BALANCED, MAX_STEPS if tries else FEW_STEPS)
         if best.error <= BALANCED:
             break
-        base = base + best.delta  # δ had grown too large for its own precision
-        best = _descent(L, base, BALANCED, MAX_STEPS)
-    b = base + best.delta
+        # the start was far off, or δ had grown too large for its own precision
+        b = b + best.delta if tries else _cooled(L, b)
+    else:
+        best = _descent(L, b, BALANCED, MAX_STEPS)
+    b = b + best.delta
     return b - b.mean(), best.psi, best.flow
 
 
@@ -152,7 +151,6 @@ class _Point(NamedTuple):
     delta: np.ndarray
     psi: float
     flow: np.ndarray
-    degree: np.ndarray
     gradient: np.ndarray
     error: float
 
@@ -169,16 +167,14 @@ def _descent(L: np.ndarray, b: np.ndarray, goal: float, budget: int) -> _Point:
         np.exp(P, out=P)
         total = float(P.sum())
         P /= total
-        outflow, inflow = P.sum(axis=1), P.sum(axis=0)
-        g = outflow - inflow
-        psi = top + math.log(total)
-        return _Point(delta, psi, P, outflow + inflow, g, float(np.abs(g).sum()))
+        g = P.sum(axis=1) - P.sum(axis=0)
+        return _Point(delta, top + math.log(total), P, g, float(np.abs(g).sum()))
 
     best = at(np.zeros_like(b))
     for _ in range(budget):
         if best.error <= goal:
             break
-        step = _laplacian_step(best.flow, best.degree, best.gradient)
+        step = _laplacian_step(best.flow, best.gradient)
         slope = float(best.gradient @ step)
         for length in (1.0, 0.25, 0.0625, 0.015625):
             point, fall = at(best.delta + length * step), length * slope
@@ -192,16 +188,15 @@ def _descent(L: np.ndarray, b: np.ndarray, goal: float, budget: int) -> _Point:
     return best._replace(psi=offset + best.psi)
 
 
-def _laplacian_step(flow: np.ndarray, degree: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+def _laplacian_step(flow: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """−H⁺g for the Hessian of Σ exp(L_cj + b_c − b_j): the Laplacian with weights P + Pᵀ.
 
     The ridge, above the rounding of a solve and below any flow that matters, does the work of
     grounding one class in each part of the graph, of which float64 may see more than there are.
     H is diagonally dominant, so that no class's small flow suffers from another's large one.
     """
-    k = degree.size
-    H = -(flow + flow.T)
-    H.flat[:: k + 1] = np.maximum((1.0 + 1e-14 * k) * degree, 1e-280)
+    H, k = -(flow + flow.T), gradient.size
+    H.flat[:: k + 1] = np.maximum((1.0 + 1e-14 * k) * -H.sum(axis=1), 1e-280)
     return np.linalg.solve(H, -gradient)
 
 
@@ -245,9 +240,8 @@ def _settled(flow: np.ndarray) -> np.ndarray:
     """A circulation that is right to float64, made right to extended precision."""
     F = flow.astype(np.longdouble)
     for _ in range(2):
-        outflow, inflow = F.sum(axis=1), F.sum(axis=0)
-        degree, g = (outflow + inflow).astype(np.float64), (outflow - inflow).astype(np.float64)
-        d = _laplacian_step(flow, degree, g)
+        g = F.sum(axis=1) - F.sum(axis=0)
+        d = _laplacian_step(flow, g.astype(np.float64))
         F += F * np.clip(np.subtract.outer(d, d), -0.5, 0.5)  # outflow less inflow gains Hd = −g
     return F / F.sum()
 

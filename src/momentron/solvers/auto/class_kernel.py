@@ -2,25 +2,28 @@
 
 Alternating directions (`splitting`) work on all inner products, which must be in memory: those of
 a matrix with more features than rows, or of a kernel. Through a kernel they solve working sets of
-examples. Where they are slow, exact solves go on, or Newton's method (`multiclass`) with rows of a
-matrix.
+examples. Where they are slow, exact solves go on with few active pairs, and Newton's method
+(`multiclass`) with the rows of a factor L of K = LLᵀ with many.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
-from momentron.rows import KernelOperator
+from momentron.rows import DenseOperator, KernelOperator
 from momentron.rows.dense import matvec
+from momentron.solvers.auto.linear_algebra import add_to_diagonal, cholesky_of
 from momentron.solvers.auto.multiclass import ClassEngine, ClassMargin
-from momentron.solvers.auto.search import Engine
 from momentron.solvers.auto.splitting import ShiftedInverse, Splitting
 from momentron.solvers.auto.working_rows import gram_of, sample
 from momentron.solvers.problem import Problem
 from momentron.solvers.solver import Candidates, Start
 
 RHO = 0.5  # of alternating directions, in units of mean K_ii: others take as many steps or more
+DENSE = 4.0  # active pairs per example from which Newton takes less time than exact solves
+RIDGE = 1e-13  # what a factor of K adds to its diagonal, in units of mean K_ii
 STEPS = 10  # between two looks
 # Looks among which the gap halves, or others take over: Newton, or exact solves of few pairs.
 PATIENCE, SHORT_PATIENCE = 8, 4
@@ -87,15 +90,26 @@ class SplitMargin(ClassEngine):
             gaps.append(self.present_gap())
             self.gap = min(gaps)
         self.inverse = None
+        is_dense = np.count_nonzero(self.weights) > DENSE * labels.codes.size
+        if (self.has_many or is_dense) and not self.is_few:
+            yield from self._go_on(separates=gaps[-1] < 1.0)
 
-    def successor(self) -> Engine | None:
-        """Exact solves, or Newton's method where pairs are too many for them."""
-        engine = super().successor()
-        if engine is not None or self._matrix is None:
-            return engine
-        start = self.present_start() if self.gap < 1.0 else None
-        how: dict[str, Any] = {"start": start, "exact": self.exact}
-        return ClassMargin(self.problem, self.deadline, self.settings, **how)
+    def _go_on(self, *, separates: bool) -> Iterator[None]:
+        """Newton with the rows of a factor, from here if that separates."""
+        ridge, start = RIDGE * float(self.K.diagonal().mean()), None
+        L = np.tril(cholesky_of(lambda: add_to_diagonal(self.K.copy(order="F"), ridge)))
+        L = np.ascontiguousarray(L)
+        if separates:
+            start = Start(L.T @ self.coef, self.labels.free_intercepts(self.point.b), self.q)
+        problem = self.problem.some(np.arange(L.shape[0]), DenseOperator(L))
+        newton = ClassMargin(problem, self.deadline, self.settings, start=start)
+        while not newton.is_done:
+            yield
+            newton.advance()
+            W, b, _ = newton.point
+            self._combine(solve_triangular(L, W, trans="T", lower=True, check_finite=False), b)
+            self.weights, self.gap = newton.weights, newton.gap
+            self.offer(newton.q)
 
 
 class ClassKernel(ClassEngine):

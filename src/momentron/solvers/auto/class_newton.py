@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from momentron.rows import MatrixOperator
 from momentron.solvers.auto.class_systems import ClassBlocks, Hessian, copy_of
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction, Loss, Movable, Point
@@ -52,7 +53,7 @@ class ClassForm(Movable):
     ) -> None:
         operator, labels = problem.operator.as_matrix(), problem.labels
         assert operator is not None
-        self.labels: Any = labels
+        self.labels: Any = labels  # ManyClasses
         self.problem, self.operator = problem, operator
         self.deadline, self.settings = deadline, settings
         self.fits_intercept = problem.dual_set.fits_intercept
@@ -64,6 +65,7 @@ class ClassForm(Movable):
         self.go_to(labels.zeros(d), np.zeros(labels.n_classes))
         self.accuracy, self.decrement = ACCURACY, math.inf
         self._needs_double = False
+        self._copy: tuple[tuple[bool, bytes], MatrixOperator] | None = None  # of which rows
         self._blocks: ClassBlocks | None = None
         self._usual_products = 0
 
@@ -118,11 +120,15 @@ class ClassForm(Movable):
         labels, active = self.labels.some(index), table[index]
         weights = np.abs(labels.mixed(active.astype(np.float64)))
         trace = sigma * float((operator.row_norms[index] ** 2 @ weights).max(initial=0.0))
-        is_single = trace <= SINGLE and not self._needs_double
         if not is_copied:
             return Hessian(operator, labels, active, sigma, self.centre)
-        copy = copy_of(operator, index, self.centre, np.float32 if is_single else np.float64)
-        return Hessian(copy, labels, active, sigma)
+        is_single = trace <= SINGLE and not self._needs_double
+        key = is_single, index.tobytes()
+        if self._copy is None or self._copy[0] != key:
+            self._copy = None  # its memory first
+            copy = copy_of(operator, index, self.centre, np.float32 if is_single else np.float64)
+            self._copy = key, copy
+        return Hessian(self._copy[1], labels, active, sigma)
 
     def pull(self, weights: np.ndarray) -> np.ndarray:
         """Zᵀq, the intercepts in the last row and as seen from the centre."""

@@ -27,7 +27,7 @@ from momentron.solvers.solver import Candidates, Primal, Start
 SAMPLE = 2000  # examples on which the first classifier of many more is found
 NEAR = 0.01  # √(gᵀH⁻¹g)/‖W‖ at which multipliers may be updated, or less where the gap is small,
 ROUNDING = 1e-8  # and at which rounding may be what keeps the gap open
-# σ in units of 1/mean‖a‖²: the first, that of a warm start, and the largest.
+# σ in units of 1/mean‖a‖²: the first, that of a warm start or with slack, and the largest.
 FIRST, WARM, LAST = 10.0, 30.0, 1e7
 SAMPLE_STEPS, INNER_STEPS = 3, 20  # Newton steps on the sample, and between two updates
 # Looks at the gap without a better one: at rounding level, before, and as long as nothing
@@ -66,7 +66,8 @@ class ClassEngine(Engine):
         is_few: bool = False,
     ) -> None:
         self.problem, self.deadline, self.settings = problem, deadline, settings
-        self.exact, self.is_few, self.labels = exact, is_few, problem.labels
+        self.exact, self.is_few = exact, is_few
+        self.labels: Any = problem.labels  # ManyClasses
         self.q, self.upper, self.gap = np.ones(problem.size), math.inf, math.inf
         self.weights = np.zeros(problem.size)
 
@@ -106,7 +107,7 @@ class ClassEngine(Engine):
         """The present classifier as the constraints see it; scores in units of X."""
         w, b, p = self.point
         scores = -p - self.labels.scores(np.broadcast_to(b, (self.labels.codes.size, b.size)))
-        slack = np.maximum(1.0 - p, 0.0) if self.problem.is_soft else 0.0
+        slack = np.maximum(1.0 - p, 0.0) if self.problem.is_soft else np.zeros(p.size)
         return Primal(self.problem.with_slack(w, slack), scores - slack)
 
     def candidates(self) -> Candidates:
@@ -115,21 +116,19 @@ class ClassEngine(Engine):
         primal.scores = primal.scores / radius
         return Candidates([primal], self.q, self.upper / radius)
 
+    @property
+    def has_many(self) -> bool:
+        """Whether the active pairs are too many for matrices of them."""
+        size = np.count_nonzero(self.weights)
+        return bool(size > CLOSING_PAIRS or CLOSING_BYTES * size**2 > self.settings.memory)
+
     def successor(self) -> Engine | None:
-        """Exact solves: from the present point, unless its pairs are too many for matrices."""
-        if self.exact is None:
+        if self.exact is None or (self.has_many and not self.is_few):
             return None
         if self.is_few:
             return self.exact(None)
-        size = np.count_nonzero(self.weights)
-        if size > CLOSING_PAIRS or CLOSING_BYTES * size**2 > self.settings.memory:
-            return None
-        return self.exact(self.present_start())
-
-    def present_start(self) -> Start:
-        """The present point and the best weights, for another engine."""
         w, b, _ = self.point
-        return Start(w, self.labels.free_intercepts(b), self.q)
+        return self.exact(Start(w, self.labels.free_intercepts(b), self.q))
 
 
 class ClassMargin(ClassEngine):
@@ -142,7 +141,8 @@ class ClassMargin(ClassEngine):
         self.form = ClassForm(problem, self.deadline, self.settings)
         self.point, self.C = self.form.point, problem.penalty.stiffness
         # from far away a large penalty takes many steps
-        self.loss = self.form.loss(min(FIRST / self.form.scale, self.C))
+        first = WARM if problem.is_soft else FIRST
+        self.loss = self.form.loss(min(first / self.form.scale, self.C))
         self.remaining = self._rounds(start)
         self._failures, self._last_upper = 0, math.inf  # of looks at the gap; see `_is_stuck`
 
@@ -208,8 +208,8 @@ class ClassMargin(ClassEngine):
     def _step(self) -> float:
         """A Newton step: √(gᵀH⁻¹g)/‖W‖ before it."""
         require_time()
-        minimise(self.form, self.loss, max_steps=1)
-        self._look()
+        self.weights = minimise(self.form, self.loss, max_steps=1).weights
+        self.point = self.form.point
         return self.form.decrement / max(self.form.norm(), 1e-300)
 
     def _around_weights(self, sigma: float) -> None:

@@ -53,7 +53,7 @@ class ShiftedInverse:
         """K/unit + ρI, F-ordered."""
         M = np.empty(K.shape, SINGLE, "F")
         np.divide(K, self.unit, out=M.T, casting="same_kind")  # K is symmetric
-        return add_to_diagonal(M, SINGLE(self.rho))
+        return add_to_diagonal(M, self.rho)
 
     def _whole(self, K: np.ndarray) -> np.ndarray:
         """From scratch, with a larger ρ where rounding has made the matrix indefinite."""
