@@ -75,7 +75,6 @@ class GramForm(DualForm):
         self._by_rows = False  # whether products are with the rows, and not with K
         squares = K.diagonal().astype(np.float64)
         super().__init__(rows, squares, float(squares.sum()) / rows.m, deadline)
-        self._K_single: np.ndarray | None = None
         self._last: tuple[tuple[bool, bytes, bytes], np.ndarray] | None = None
 
     def newton_flops(self, size: int) -> float:
@@ -118,21 +117,14 @@ class GramForm(DualForm):
         key = (serves, np.asarray(ridge).tobytes(), index.tobytes())
         if self._last is not None and self._last[0] == key:
             return self._last[1]
-        self._last = factor = None  # its memory may be needed for the next
+        self._last, exists = None, False  # its memory may be needed for the next
         if serves and index.size > SINGLE_SIZE:
-            factor = self._single_factor(index, ridge)
-        if factor is None:
+            single = submatrix(self.K, index, np.empty((index.size, index.size), np.float32))
+            factor, exists = factor_in_place(add_to_diagonal(single.T, ridge))
+        if not exists:
             factor = cholesky_of(lambda: add_to_diagonal(self.block(index).T, ridge))
         self._last = (key, factor)
         return factor
-
-    def _single_factor(self, index: np.ndarray, ridge: float | np.ndarray) -> np.ndarray | None:
-        if self._K_single is None and self.is_explicit:
-            self._K_single = self.K.astype(np.float32)
-        square = np.empty((index.size, index.size), np.float32)
-        M = submatrix(self.K if self._K_single is None else self._K_single, index, square).T
-        factor, exists = factor_in_place(add_to_diagonal(M, ridge))
-        return factor if exists else None
 
     def forget(self) -> None:
         self._last = None

@@ -129,6 +129,8 @@ def _rank(search: Search, form: Form, by_products: ProductForm | None) -> Rounds
     """
     sets, Cs = search.sets, WIDE_CS if by_products else SAMPLE_CS
     for number in range(1, (KERNEL_RANKINGS if sets.is_kernel else RANKINGS) + 1):
+        if number > 1:
+            form = by_products or search.open(is_rough=True)
         search.close(form, soft_path(form, Cs), is_exact=False)
         if number == 1 and search.is_contradicted():
             return True
@@ -152,7 +154,6 @@ def _rank(search: Search, form: Form, by_products: ProductForm | None) -> Rounds
         if by_products and support > MANY * search.size:
             # a good ranking saves exact solves, which are expensive with many support vectors
             Cs, by_products.accuracy = SECOND_CS, CAREFUL
-        form = by_products or search.open(is_rough=True)
     return False
 
 

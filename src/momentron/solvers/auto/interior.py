@@ -21,7 +21,7 @@ STEPS, BOX_STEPS = 60, 150
 COLD_MASS = 6000.0  # Σα at a cold start without a box, in units of 1/mean‖a‖²
 PROGRESS = 0.7  # a gap below this share of the best is progress
 DIVERGED = 1e3  # a gap above this multiple of the best is the end
-BOX_PATIENCE = 20  # iterations without progress in a box
+PATIENCE = 20  # iterations without progress
 NO_WEIGHT = 1e-12  # 1/Θ, in units of 1/‖a‖², of rows that a matrix in the space of w lacks
 
 
@@ -67,8 +67,12 @@ def interior_point(
         if gap < kept.gap:
             kept, kept_point = state._replace(gap=gap), form.point
         diverged = iteration > 8 and not is_early and gap > DIVERGED * kept.gap
-        enough = max(tol, form.gap_floor(length)) if upper is None else tol
-        if gap <= enough or idle > _patience(kept.gap, upper) or diverged:
+        enough, patience = tol, PATIENCE
+        if upper is None:
+            enough = max(tol, form.gap_floor(length))
+            if kept.gap <= 0.01:  # far from the end short steps do not mean an end
+                patience = 8 if kept.gap > 1e-9 else 3
+        if gap <= enough or idle > patience or diverged:
             break
         if form.deadline.has_passed(form.newton_flops(form.m)):
             break
@@ -94,13 +98,6 @@ def interior_point(
     if upper is None and kept.gap >= 1.0 and witness[0] is not None:
         return kept._replace(alpha=witness[0])  # no margin: the best near-witness
     return kept
-
-
-def _patience(best: float, upper: np.ndarray | None) -> int:
-    """Iterations without progress before the end: far from it short steps do not mean an end."""
-    if upper is not None or best > 0.01:
-        return BOX_PATIENCE
-    return 8 if best > 1e-9 else 3
 
 
 def _room(state: InteriorPoint, upper: np.ndarray) -> np.ndarray:

@@ -211,10 +211,7 @@ class ProductForm(PrimalForm):
         accuracy: tuple[float, int] | None = None,
     ) -> None:
         super().__init__(rows, deadline, squares)
-        self.accuracy, self.is_scaled, X = accuracy or RANKING, accuracy is not None, rows.X
-        self._squared: Any = None  # the squares of the entries of sparse rows
-        if self.is_scaled and rows.is_sparse:
-            self._squared = sp.csr_array((X.data**2, X.indices, X.indptr), X.shape)
+        self.accuracy, self.is_scaled = accuracy or RANKING, accuracy is not None
 
     def newton_flops(self, size: int) -> float:
         share = size / max(self.m, 1)  # a tenth of the most products, which few directions take
@@ -243,18 +240,13 @@ class ProductForm(PrimalForm):
         """That of ridge + Σ σ a aᵀ."""
         # an intercept that no row holds is left where it is
         diagonal = np.full(self.A.k, max(self.beta**2 * float(stiffness.sum()), 1e-300))
-        if self._squared is not None:
-            diagonal[: self.rows.d] = 1.0 + self._squared.T @ stiffness
+        X, d = self.rows.X, self.rows.d
+        if self.rows.is_sparse:
+            squared = sp.csr_array((X.data**2, X.indices, X.indptr), X.shape)
+            diagonal[:d] = 1.0 + squared.T @ stiffness
         else:
-            X = self.rows.X
-            diagonal[: self.rows.d] = 1.0 + np.einsum("ij,ij,i->j", X, X, stiffness)
+            diagonal[:d] = 1.0 + np.einsum("ij,ij,i->j", X, X, stiffness)
         return diagonal
-
-    def part(self, index: np.ndarray, weights: np.ndarray) -> Self:
-        part = super().part(index, weights)
-        if self._squared is not None:
-            part._squared = self._squared[index]
-        return part
 
 
 def product_seconds(X: Any) -> float:
