@@ -122,8 +122,7 @@ class MarginTracker:
         self._fixed: tuple[Problem, MarginResult | None] | None = None
         if features is None:
             problem = Problem.from_data(X, y, fit_intercept=self.fit_intercept)
-            if optimum is None:
-                optimum = self._solve(X)
+            optimum = self._solve(X) if optimum is None else optimum
             as_optimum(optimum, problem)  # refuses one of other rows
             self._fixed = problem, optimum
         self.cpu_seconds = time.process_time() - begin

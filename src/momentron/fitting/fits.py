@@ -165,15 +165,8 @@ def fit_rows(
 
 def solved(problem: Problem, options: FitOptions, limit: TimeLimit, **more: Any) -> MarginResult:
     """Solve a problem as the options say; `more` are arguments of `solve`."""
-    outcome = solve(
-        problem,
-        options.solver,
-        options.budget,
-        record_every=options.record_every,
-        limit=limit,
-        **more,
-    )
-    return make_result(outcome)
+    more = {"record_every": options.record_every, "limit": limit} | more
+    return make_result(solve(problem, options.solver, options.budget, **more))
 
 
 def make_result(outcome: Run, chosen: Choice | None = None) -> MarginResult:

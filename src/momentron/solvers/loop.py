@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -131,8 +131,10 @@ class Run:
         solver, trace, checkpoint, budget = self.solver, self.trace, self.checkpoint, self.budget
         if solver.wants_tight_radius:
             self.seen = self.problem.for_solver(tight=True)
-        seen = self.seen
-        state = solver.init(seen, replace(budget, deadline=deadline))
+        options = RunOptions(
+            budget.tol, budget.max_iter, deadline, budget.start, budget.random_state, budget.memory
+        )
+        seen, state = self.seen, solver.init(self.seen, options)
         self.state, status = state, None
         if checkpoint is not None and checkpoint.resume(self):
             status = self._verdict(None) or self._exhausted()
