@@ -56,9 +56,9 @@ EASY, MANY_DIGITS = (30.0, 3.0), 1e-4
 # The gap of a proposal that is taken as it is, and that of one which a finer one may replace, in
 # units of the tolerance.
 ENOUGH, NEARLY = 0.9, 20.0
-ATTEMPTS, SHARE = 2, 0.1  # of LIBSVM at a working set; the first guess of the objective over Σ C
-FAR = 1.2  # the margin from which a row leaves its working sets, and the share of all the rows
-ALL = 0.7  # from which all of them join
+# LIBSVM's attempts at a working set, and a first guess of the objective over Σ C; the margin from
+# which a row leaves the set, and the share of all the rows from which they are the set.
+ATTEMPTS, SHARE, FAR, ALL = 2, 0.1, 1.2, 0.7
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
 
@@ -73,7 +73,7 @@ class SoftSearch(Search):
         self.answer.upper = math.inf
         self.last_goal = GOAL * tol  # the gap to which sets are solved in the end
         n, d = self.sets.operator.shape
-        self.share = SHARE
+        self.share = SHARE  # a guess of the objective over Σ C
         self.order = float(n if self.sets.is_wide(n) else d)  # of the matrices of all the rows
 
     def all_rounds(self) -> Rounds:
@@ -140,10 +140,8 @@ class SoftSearch(Search):
             elif not sets.has_room_for_all:
                 self.W = self.smallest(sets.capacity, self.W[:0])
         elif not (sets.has_room_for_all and takes_all):
-            self.W, self.gap_goal = first_working_set(sets), SETTLED
-            if sets.is_kernel and not sets.labels.is_paired and self.size > 8 * self.W.size:
-                size = min(self.size // 8, sets.capacity)
-                self.W = sample(sets.labels.codes, size, np.random.default_rng(0))
+            least = self.size // 8 if self._has_pairs else 0
+            self.W, self.gap_goal = first_working_set(sets, least), SETTLED
         elif sets.is_plain and not sets.is_wide(sets.size):
             self._solve_sample()
 
@@ -233,6 +231,7 @@ class SoftSearch(Search):
         if not (self._has_pairs and (W.size > self.settings.box_few_values or is_crowded)):
             return False
         loss, kernel = self.set_loss, sets.kernel
+        assert kernel is not None
         signs, Y = sets.signs(W), sets.dual_set.some(W).columns
         self.deadline.require(float(W.size) ** 2)
         self.has_proposed, svm = True, LibSvm(kernel, W, loss, signs, Y)
