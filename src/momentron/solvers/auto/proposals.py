@@ -8,7 +8,7 @@ what they propose is a start like any other: objectives and intervals are comput
 
 import math
 import warnings
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -112,7 +112,8 @@ class LibSvm:
         self.loss, self.Y, self.labels, m = loss, Y, signs, W.size
         self.costs = np.broadcast_to(loss.upper if loss.is_boxed else loss.stiffness, m)
         self.total, self.scale = float(self.costs.sum()), 1.0
-        self.cache_bytes, self.X = kernel.cache_bytes // 2, cast(Any, None)
+        self.cache_bytes = kernel.cache_bytes // 2
+        self.X: Any = None
         self.options: dict[str, Any] = {"kernel": "precomputed"}
         self.has_values = BYTES * m**2 <= kernel.cache_bytes or kernel.kernel.matrix is not None
         if self.has_values:
@@ -158,7 +159,7 @@ class LibSvm:
         accuracy = tol * share / GAPS[0] if self.loss.is_boxed else math.sqrt(tol * share / GAPS[1])
         accuracy = min(max(accuracy, FINEST_PAIRS), COARSEST_PAIRS)
         if self.labels.size > m:
-            length = accuracy / (self.total * self.scale)
+            length = max(accuracy / (self.total * self.scale), 1e-290)
             self.X[[m, m + 1], [m, m + 1]] = length
             costs = np.append(costs, np.full(2, 10.0 / length))
         steps = min(STEPS_PER_ROW * m, max(time_left(), 0.0) / (STEP_SECONDS * m))

@@ -57,8 +57,9 @@ EASY, MANY_DIGITS = (30.0, 3.0), 1e-4
 # units of the tolerance.
 ENOUGH, NEARLY = 0.9, 20.0
 # LIBSVM's attempts at a working set, and a first guess of the objective over Σ C; the margin from
-# which a row leaves the set, and the share of all the rows from which they are the set.
-ATTEMPTS, SHARE, FAR, ALL = 2, 0.1, 1.2, 0.7
+# which a row leaves the set, and the share of all the rows from which they are the set, where their
+# values are in double and in single precision.
+ATTEMPTS, SHARE, FAR, ALL = 2, 0.1, 1.2, (0.7, 0.4)
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
 
@@ -282,7 +283,8 @@ class SoftSearch(Search):
         if is_small or not (self._has_pairs and has_room):
             super().enlarge()
             return
-        if size > (ALL * self.size if sets.has_room_for_all else sets.capacity):
+        share = ALL[sets.kernel is not None and sets.kernel.is_rough]
+        if size > (share * self.size if sets.has_room_for_all else sets.capacity):
             joins[:] = True
         self.W, self.gap_goal = np.flatnonzero(joins), self.last_goal
 
