@@ -57,9 +57,9 @@ EASY, MANY_DIGITS = (30.0, 3.0), 1e-4
 # units of the tolerance.
 ENOUGH, NEARLY = 0.9, 20.0
 # LIBSVM's attempts at a working set, and a first guess of the objective over Σ C; the margin from
-# which a row leaves the set, and the share of all the rows from which they are the set, where their
-# values are in double and in single precision.
-ATTEMPTS, SHARE, FAR, ALL = 2, 0.1, 1.2, (0.7, 0.4)
+# which a row leaves the set, and the share of all the rows from which they are the set; the second
+# one where values are in single precision and another attempt takes longer, from this C K_ii on.
+ATTEMPTS, SHARE, FAR, ALL, STEEP = 2, 0.1, 1.2, (0.7, 0.4), 3.0
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
 
@@ -274,16 +274,18 @@ class SoftSearch(Search):
 
         Where they have no room, LIBSVM may take all the rows, and compute what it needs.
         """
-        sets, p = self.sets, self.answer.p
+        sets, kernel, p = self.sets, self.sets.kernel, self.answer.p
         joins = (p < 1.0) | (self.answer.lam > 0.0)
         joins[self.W[p[self.W] < FAR]] = True
         size = int(np.count_nonzero(joins))
         is_small = size <= min(self.settings.box_few_values, sets.capacity)
-        has_room = size <= sets.capacity or takes_rows(sets.kernel, self.loss, sets.n_intercepts)
-        if is_small or not (self._has_pairs and has_room):
+        has_room = size <= sets.capacity or takes_rows(kernel, self.loss, sets.n_intercepts)
+        if kernel is None or is_small or not (self._has_pairs and has_room):
             super().enlarge()
             return
-        share = ALL[sets.kernel is not None and sets.kernel.is_rough]
+        costs = self.loss.upper if self.loss.is_boxed else self.loss.stiffness
+        is_steep = float(np.mean(costs)) * float(np.mean(kernel.kernel.diagonal())) > STEEP
+        share = ALL[is_steep and kernel.is_rough]
         if size > (share * self.size if sets.has_room_for_all else sets.capacity):
             joins[:] = True
         self.W, self.gap_goal = np.flatnonzero(joins), self.last_goal
