@@ -109,10 +109,10 @@ def _in_floats(search: Search) -> Rounds:
 # --- rank ----------------------------------------------------------------------------------------
 
 
-def first_working_set(sets: WorkingSets) -> np.ndarray:
-    """The rows, or all the pairs, of a sample of the examples."""
+def first_working_set(sets: WorkingSets, least: int = 0) -> np.ndarray:
+    """The rows, at least so many, or all the pairs, of a sample of the examples."""
     rng, labels = np.random.default_rng(0), sets.labels
-    size = min(sets.settings.small, sets.capacity)
+    size = min(max(sets.settings.small, least), sets.capacity)
     if not labels.is_paired:
         return sample(labels.codes, size, rng)
     wrong = labels.per_example

@@ -17,6 +17,7 @@ from momentron.arithmetic.clock import Work, time_left
 from momentron.arithmetic.squares import strips_of
 from momentron.rows import KernelOperator
 from momentron.rows.dense import matvec
+from momentron.rows.kernels import require_semidefinite
 from momentron.solvers.auto.linear_algebra import add_to_diagonal
 from momentron.solvers.auto.newton import Loss
 from momentron.solvers.auto.working_rows import SignedRows
@@ -32,6 +33,7 @@ STEPS_PER_ROW, STEP_SECONDS = 60, 2e-9  # of LIBSVM, at most, and what one takes
 # with the plain hinge, and t² times the second with the squared one; the ends of its tolerances.
 GAPS = (0.05, 0.03)
 FINEST_PAIRS, COARSEST_PAIRS = 1e-6, 0.01
+MOST_CHECKED = 3000  # rows on which a matrix that may be indefinite is factored
 LEAST_BYTES = 1024  # for each row, where it computes the values itself
 BYTES, STRIP = 16, 128  # of memory for each value of a kernel; the rows computed at a time
 
@@ -110,7 +112,8 @@ class LibSvm:
         self.loss, self.Y, self.labels, m = loss, Y, signs, W.size
         self.costs = np.broadcast_to(loss.upper if loss.is_boxed else loss.stiffness, m)
         self.total, self.scale = float(self.costs.sum()), 1.0
-        self.cache_bytes, self.X = kernel.cache_bytes // 2, None
+        self.cache_bytes = kernel.cache_bytes // 2
+        self.X: Any = None
         self.options: dict[str, Any] = {"kernel": "precomputed"}
         self.has_values = BYTES * m**2 <= kernel.cache_bytes or kernel.kernel.matrix is not None
         if self.has_values:
@@ -130,6 +133,8 @@ class LibSvm:
         for part in strips_of(0, m, STRIP if kernel.is_rough else m):
             rows = W[part] if kernel.is_rough else W
             np.divide(kernel.rough_block(rows, W), self.scale, out=K[part, :m])
+        if not (kernel.kernel.is_semidefinite or m > MOST_CHECKED):
+            require_semidefinite(K[:m, :m], W, kernel.kernel.relative_error)
         if not self.loss.is_boxed:
             add_to_diagonal(K[:m, :m], 1.0 / (self.costs * self.scale))
             self.costs = np.full(m, self.total)  # no weight is larger
@@ -154,7 +159,7 @@ class LibSvm:
         accuracy = tol * share / GAPS[0] if self.loss.is_boxed else math.sqrt(tol * share / GAPS[1])
         accuracy = min(max(accuracy, FINEST_PAIRS), COARSEST_PAIRS)
         if self.labels.size > m:
-            length = accuracy / (self.total * self.scale)
+            length = max(accuracy / (self.total * self.scale), 1e-290)
             self.X[[m, m + 1], [m, m + 1]] = length
             costs = np.append(costs, np.full(2, 10.0 / length))
         steps = min(STEPS_PER_ROW * m, max(time_left(), 0.0) / (STEP_SECONDS * m))

@@ -56,9 +56,10 @@ EASY, MANY_DIGITS = (30.0, 3.0), 1e-4
 # The gap of a proposal that is taken as it is, and that of one which a finer one may replace, in
 # units of the tolerance.
 ENOUGH, NEARLY = 0.9, 20.0
-ATTEMPTS, SHARE = 2, 0.1  # of LIBSVM at a working set; the first guess of the objective over Σ C
-FAR = 1.2  # the margin from which a row leaves its working sets, and the share of all the rows
-ALL = 0.7  # from which all of them join
+# LIBSVM's attempts at a working set, and a first guess of the objective over Σ C; the margin from
+# which a row leaves the set, and the share of all the rows from which they are the set; the second
+# one where values are in single precision and another attempt takes longer, from this C K_ii on.
+ATTEMPTS, SHARE, FAR, ALL, STEEP = 2, 0.1, 1.2, (0.7, 0.4), 3.0
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
 
@@ -72,7 +73,7 @@ class SoftSearch(Search):
         self.answer.upper = math.inf
         self.last_goal = GOAL * tol  # the gap to which sets are solved in the end
         n, d = self.sets.operator.shape
-        self.share = SHARE
+        self.share = SHARE  # a guess of the objective over Σ C
         self.order = float(n if self.sets.is_wide(n) else d)  # of the matrices of all the rows
 
     def all_rounds(self) -> Rounds:
@@ -139,10 +140,8 @@ class SoftSearch(Search):
             elif not sets.has_room_for_all:
                 self.W = self.smallest(sets.capacity, self.W[:0])
         elif not (sets.has_room_for_all and takes_all):
-            self.W, self.gap_goal = first_working_set(sets), SETTLED
-            if sets.is_kernel and not sets.labels.is_paired and self.size > 8 * self.W.size:
-                size = min(self.size // 8, sets.capacity)
-                self.W = sample(sets.labels.codes, size, np.random.default_rng(0))
+            least = self.size // 8 if self._has_pairs else 0
+            self.W, self.gap_goal = first_working_set(sets, least), SETTLED
         elif sets.is_plain and not sets.is_wide(sets.size):
             self._solve_sample()
 
@@ -232,6 +231,7 @@ class SoftSearch(Search):
         if not (self._has_pairs and (W.size > self.settings.box_few_values or is_crowded)):
             return False
         loss, kernel = self.set_loss, sets.kernel
+        assert kernel is not None
         signs, Y = sets.signs(W), sets.dual_set.some(W).columns
         self.deadline.require(float(W.size) ** 2)
         self.has_proposed, svm = True, LibSvm(kernel, W, loss, signs, Y)
@@ -275,16 +275,19 @@ class SoftSearch(Search):
 
         Where they have no room, LIBSVM may take all the rows, and compute what it needs.
         """
-        sets, p = self.sets, self.answer.p
+        sets, kernel, p = self.sets, self.sets.kernel, self.answer.p
         joins = (p < 1.0) | (self.answer.lam > 0.0)
         joins[self.W[p[self.W] < FAR]] = True
         size = int(np.count_nonzero(joins))
         is_small = size <= min(self.settings.box_few_values, sets.capacity)
-        has_room = size <= sets.capacity or takes_rows(sets.kernel, self.loss, sets.n_intercepts)
-        if is_small or not (self._has_pairs and has_room):
+        has_room = size <= sets.capacity or takes_rows(kernel, self.loss, sets.n_intercepts)
+        if kernel is None or is_small or not (self._has_pairs and has_room):
             super().enlarge()
             return
-        if size > (ALL * self.size if sets.has_room_for_all else sets.capacity):
+        costs = self.loss.upper if self.loss.is_boxed else self.loss.stiffness
+        is_steep = float(np.mean(costs)) * float(np.mean(kernel.kernel.diagonal())) > STEEP
+        share = ALL[is_steep and kernel.is_rough]
+        if size > (share * self.size if sets.has_room_for_all else sets.capacity):
             joins[:] = True
         self.W, self.gap_goal = np.flatnonzero(joins), self.last_goal
 
