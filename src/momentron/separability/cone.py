@@ -75,13 +75,14 @@ class ExactRows:
     def residues(self, rows: np.ndarray) -> Any:
         """Some rows modulo PRIME."""
         places = self.places[rows]
-        at = np.abs(places.data) - 1
-        powers = self.powers[at]
-        factors = [pow(self.base, e, PRIME) for e in range(int(powers.max(initial=0)) + 1)]
-        values = self.integers[at] % PRIME * np.array(factors)[powers] % PRIME
-        found = self._with(places, values)
+        found = self._with(places, self._residues(np.abs(places.data) - 1))
         found.data = (found.data % PRIME).astype(np.float64)
         return found
+
+    def _residues(self, at: np.ndarray) -> np.ndarray:
+        powers = self.powers[at]
+        factors = [pow(self.base, e, PRIME) for e in range(int(powers.max(initial=0)) + 1)]
+        return self.integers[at] % PRIME * np.array(factors)[powers] % PRIME
 
     def _pieces(self, rows: Any, bits: int) -> Iterator[tuple[int, Any]]:
         """(position of the first, integers) of some rows, a piece at a time.

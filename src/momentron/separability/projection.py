@@ -55,8 +55,10 @@ class Rows:
 
     def __init__(self, A: Any, exponents: np.ndarray) -> None:
         self.A, self.exponents = A, exponents
-        top = abs(A).max(axis=1)
-        largest = np.frexp(top.toarray().ravel() if sp.issparse(A) else top)[1]
+        top, low = A.max(axis=1), A.min(axis=1)  # without a copy of A
+        if sp.issparse(A):
+            top, low = top.toarray().ravel(), low.toarray().ravel()
+        largest = np.frexp(np.maximum(top, -low))[1]
         self.scales = np.ldexp(1.0, -np.maximum(largest, -1000))
 
     def whole(self, w: np.ndarray) -> list[int]:
