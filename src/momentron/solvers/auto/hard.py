@@ -94,7 +94,9 @@ def _in_floats(search: Search) -> Rounds:
         search.weigh_alone(search.W)
         return True
     if not is_small:
-        return (yield from _rank(search, form, by_products)) or (yield from _solve(search))
+        ranking = _rank(search, form, by_products)
+        del form  # its memory is for the next one
+        return (yield from ranking) or (yield from _solve(search))
     lam = None  # all of few rows, by an exchange or from an approximate soft margin
     if search.size <= sets.width and form.gram is not None:
         lam = exchange(form, np.ones(search.size, bool))
