@@ -261,6 +261,9 @@ class SoftSearch(Search):
                 kernel.reserve(0)
                 return True
             self.share *= 0.5 * self.gap_goal / gap
+            if is_fine:  # single precision is what is left of the gap, also in the next sets
+                self.may_propose = False
+                break
         if is_crowded:
             self.W = self.smallest(sets.capacity, W[:0])
         return False
