@@ -27,9 +27,11 @@ from momentron.solvers.solver import Candidates, Primal, Start
 SAMPLE = 2000  # examples on which the first classifier of many more is found
 NEAR = 0.01  # √(gᵀH⁻¹g)/‖W‖ at which multipliers may be updated, or less where the gap is small,
 ROUNDING = 1e-8  # and at which rounding may be what keeps the gap open
-# σ in units of 1/mean‖a‖²: the first, that of a warm start or with slack, and the largest.
-FIRST, WARM, LAST = 10.0, 30.0, 1e7
-SAMPLE_STEPS, INNER_STEPS = 3, 20  # Newton steps on the sample, and between two updates
+# σ in units of 1/mean‖a‖²: the first, that of a warm start, that from which multipliers take over
+# from growing it, and the largest.
+FIRST, WARM, HARD, LAST = 10.0, 30.0, 1000.0, 1e7
+FAINT = 0.01  # the mean slack of the active pairs at which multipliers take over
+ROUGH_STEPS, INNER_STEPS = 3, 20  # Newton steps at each σ on the way, and between two updates
 # Looks at the gap without a better one: at rounding level, before, and as long as nothing
 # separates, when it is an upper bound that falls.
 PATIENCE = (8, 40, 6)
@@ -141,8 +143,7 @@ class ClassMargin(ClassEngine):
         self.form = ClassForm(problem, self.deadline, self.settings)
         self.point, self.C = self.form.point, problem.penalty.stiffness
         # from far away a large penalty takes many steps
-        first = WARM if problem.is_soft else FIRST
-        self.loss = self.form.loss(min(first / self.form.scale, self.C))
+        self.loss = self.form.loss(min(FIRST / self.form.scale, self.C))
         self.remaining = self._rounds(start)
         self._failures, self._last_upper = 0, math.inf  # of looks at the gap; see `_is_stuck`
 
@@ -152,12 +153,14 @@ class ClassMargin(ClassEngine):
         last_gap = last_relative = math.inf
         if start is None:
             self._begin()
+            yield
+            yield from self._grow()
         else:
             form.go_to(start.w.reshape(form.point.x.shape), self.labels.all_intercepts(start.b))
             self.weights = self.weights_of(start, form.norm() ** 2)
             self._around_weights(min(WARM / form.scale, self.C))
-        for tries in count(1):
             yield
+        for tries in count(1):
             relative = self._step()
             # after the best step along an exact direction the next decrement is smaller
             if steps and relative > last_relative:
@@ -165,7 +168,7 @@ class ClassMargin(ClassEngine):
             last_relative, steps = relative, steps + 1
             sigma = self.loss.sigma
             may_have_witness = not self.problem.is_soft and bool((form.p <= 0.0).any())
-            if tries in WITNESS_STEPS and may_have_witness:
+            if sigma < self.C and tries in WITNESS_STEPS and may_have_witness:
                 self.offer(balanced(form, self.weights))  # it costs several steps
             is_near = relative <= min(0.1 * self.gap, NEAR)
             if is_near or steps >= INNER_STEPS or sigma >= self.C:
@@ -173,10 +176,10 @@ class ClassMargin(ClassEngine):
                 if self._is_stuck(gap, relative):
                     return
                 if sigma < self.C:
-                    is_slow = self.problem.is_soft or gap > 0.5 * last_gap
-                    grows = is_near and is_slow and sigma * form.scale < LAST
-                    self._around_weights(min(4.0 * sigma, self.C) if grows else sigma)
+                    is_slow = is_near and gap > 0.5 * last_gap and sigma * form.scale < LAST
+                    self._around_weights(min(4.0 * sigma, self.C) if is_slow else sigma)
                     last_gap, steps = gap, 0
+            yield
 
     def _begin(self) -> None:
         """The classifier of a sample of the examples, at the same share of risk and norm."""
@@ -185,9 +188,25 @@ class ClassMargin(ClassEngine):
         if n > 2 * size:
             index = sample(self.labels.codes, size, np.random.default_rng(0), least=0.0)
             small = form.some(index)
-            minimise(small, small.loss(self.loss.sigma * n / index.size), max_steps=SAMPLE_STEPS)
+            minimise(small, small.loss(self.loss.sigma * n / index.size), max_steps=ROUGH_STEPS)
             form.go_to(*small.point[:2])
         self._look()
+
+    def _grow(self) -> Iterator[None]:
+        """Rough soft margins with a growing penalty: up to C, or until the slack is a hundredth."""
+        while self.loss.sigma < self.C:
+            for _ in range(ROUGH_STEPS):
+                if self._step() < 0.1:
+                    break
+                yield
+            sigma, active = self.loss.sigma, self.weights[self.weights > 0.0]
+            growth = min(10.0, float(active.mean()) / (FAINT * sigma) if active.size else 1.0)
+            is_faint = growth < 2.0 or sigma * self.form.scale > HARD
+            if is_faint and growth * sigma < self.C:
+                return
+            self.loss = self.loss._replace(sigma=min(growth * sigma, self.C))
+            self._look()
+            yield
 
     def _is_stuck(self, gap: float, relative: float) -> bool:
         """Whether rounding has the last word; `relative` is the decrement of the last step."""
