@@ -23,11 +23,10 @@ import math
 import numpy as np
 
 from momentron.arithmetic.clock import require_time
-from momentron.arithmetic.squares import inverse_in_place, strips_of
+from momentron.arithmetic.squares import by_strips, inverse_in_place, strips_of
 from momentron.arithmetic.threads import in_threads, own_threads
 from momentron.dual.labels import ManyClasses
 from momentron.rows.dense import matvec
-from momentron.solvers.auto.linear_algebra import add_to_diagonal
 
 SINGLE = np.float32
 RELAXATION = 1.8  # over-relaxation
@@ -51,9 +50,15 @@ class ShiftedInverse:
 
     def _shifted(self, K: np.ndarray) -> np.ndarray:
         """K/unit + ρI, F-ordered."""
-        M = np.empty(K.shape, SINGLE, "F")
-        np.divide(K, self.unit, out=M.T, casting="same_kind")  # K is symmetric
-        return add_to_diagonal(M, self.rho)
+        n = K.shape[0]
+        M = np.empty((n, n), SINGLE, "F")
+
+        def copy(rows: slice) -> None:
+            M.T[rows] = K[rows] / self.unit
+
+        by_strips(copy, K.shape)
+        M.flat[:: n + 1] += SINGLE(self.rho)
+        return M
 
     def _whole(self, K: np.ndarray) -> np.ndarray:
         """From scratch, with a larger ρ where rounding has made the matrix indefinite."""
@@ -85,7 +90,11 @@ class ShiftedInverse:
         inverse[:m, m:] = -matvec(Y, G)
         inverse[m:, :m] = inverse[:m, m:].T
         inverse[m:, m:] = G
-        inverse[:m, :m] = A - matvec(inverse[:m, m:], Y.T)
+
+        def fill(rows: slice) -> None:
+            inverse[rows, :m] = A[rows] - inverse[rows, m:] @ Y.T
+
+        by_strips(fill, A.shape)
         return inverse
 
 
