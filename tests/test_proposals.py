@@ -12,7 +12,7 @@ from sklearn.svm import SVC, LinearSVC
 from momentron import BudgetWarning, max_margin
 from momentron.rows.kernels.choice import KernelChoice
 from momentron.solvers.auto import Auto, AutoSettings, soft
-from momentron.solvers.auto.newton import Loss
+from momentron.solvers.auto.newton import Hinge
 from momentron.solvers.auto.proposals import LibSvm, best_intercept, liblinear
 from momentron.solvers.auto.working_rows import SignedRows
 from momentron.status import Status
@@ -58,7 +58,7 @@ def test_a_proposal_is_near_the_optimum_and_in_the_dual_set(penalty):
     X, y = made_up_text()
     signs, C = np.where(y, 1.0, -1.0), 1.0
     upper = np.full(y.size, C) if penalty == "hinge" else np.inf
-    loss = Loss(np.inf if penalty == "hinge" else 2.0 * C, upper)
+    loss = Hinge(np.inf if penalty == "hinge" else 2.0 * C, upper)
     dual_set = _problem(X, y, penalty).dual_set
     rows = SignedRows(X, signs, dual_set, 1.0)
     w, b, alpha, passes = liblinear(rows, loss, np.ones(y.size), 1e-4)
@@ -87,7 +87,7 @@ def test_the_intercept_is_the_best_of_many(penalty):
     rng = np.random.default_rng(0)
     p, signs = rng.normal(size=200), rng.choice([-1.0, 1.0], 200, p=[0.7, 0.3])
     costs = rng.uniform(0.5, 2.0, 200)
-    loss = Loss(1.0, costs) if penalty == "hinge" else Loss(2.0, shares=costs)
+    loss = Hinge(1.0, costs) if penalty == "hinge" else Hinge(2.0, shares=costs)
 
     def value(b):
         slack = np.maximum(1.0 - p - b * signs, 0.0)
@@ -198,7 +198,7 @@ def test_what_libsvm_proposes_is_near_the_optimum(penalty, fit_intercept, scale)
     signs, every = np.where(y, 1.0, -1.0), np.arange(y.size)
     C = 1.0 / scale
     upper = np.full(y.size, C) if penalty == "hinge" else np.inf
-    loss = Loss(np.inf if penalty == "hinge" else 2.0 * C, upper)
+    loss = Hinge(np.inf if penalty == "hinge" else 2.0 * C, upper)
     K = scale * np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
     kernel = KernelChoice("precomputed").operator(K)
     Y = signs[:, None] if fit_intercept else np.zeros((y.size, 0))

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from momentron import BudgetWarning, MaxMarginClassifier, Status, max_margin
 from momentron.solvers.auto import Auto, AutoSettings, deadline
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.forms import Loss
+from momentron.solvers.auto.forms import Hinge
 from momentron.solvers.auto.linear_algebra import ConjugateGradients
 from momentron.solvers.auto.primal_form import PrimalForm, ProductForm
 from momentron.solvers.auto.working_rows import SignedRows
@@ -219,7 +219,7 @@ def test_newton_steps_are_those_of_factors(is_sparse, fit_intercept):
     S = rng.random(40) < 0.6
     g = rng.normal(size=by_factors.A.k)
     for sigma in (1e-2, 1.0, 1e3):
-        loss = Loss(sigma, shares=shares)
+        loss = Hinge(sigma, shares=shares)
         expected = by_factors.inverse(loss, S)(g)
         found = by_products.inverse(loss, S)(g)
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9 * np.abs(expected).max())

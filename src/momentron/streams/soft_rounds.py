@@ -25,7 +25,7 @@ from momentron.errors import InputError
 from momentron.fitting.fits import make_result
 from momentron.fitting.options import FitOptions
 from momentron.rows.validation import TrainingData
-from momentron.solvers.auto.forms import Bounds, Loss, margin_of
+from momentron.solvers.auto.forms import Bounds, Hinge, margin_of
 from momentron.solvers.checkpoint import unusable
 from momentron.solvers.problem import Problem
 from momentron.solvers.solver import (
@@ -123,7 +123,7 @@ class SoftBlockProblem(BlockProblem):
     def dual_value(self, alpha: np.ndarray) -> float:
         """The dual objective of weights whose rows the last pass has summed."""
         q = self._in_dual_set(alpha)
-        bound = Loss(1.0, self.penalty.upper).shortest(q, self.dual_norm(q))
+        bound = Hinge(1.0, self.penalty.upper).shortest(q, self.dual_norm(q))
         return 0.5 / bound**2
 
     def weights_at(self, slack: np.ndarray) -> np.ndarray:

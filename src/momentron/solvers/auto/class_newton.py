@@ -19,7 +19,7 @@ import numpy as np
 from momentron.rows import MatrixOperator
 from momentron.solvers.auto.class_systems import ClassBlocks, Hessian, copy_of
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.forms import Direction, Loss, Movable, Point
+from momentron.solvers.auto.forms import Direction, Hinge, Movable, Point
 from momentron.solvers.auto.linear_algebra import ConjugateGradients
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.problem import Problem
@@ -74,9 +74,9 @@ class ClassForm(Movable):
         problem = self.problem.some(index, self.operator.some(index))
         return ClassForm(problem, self.deadline, self.settings)
 
-    def loss(self, sigma: float) -> Loss:
+    def loss(self, sigma: float) -> Hinge:
         """The squared hinge of the pairs with this mean stiffness, around no weights."""
-        return Loss(sigma, shares=self.problem.penalty.shares)
+        return Hinge(sigma, shares=self.problem.penalty.shares)
 
     # --- the point -----------------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ class ClassForm(Movable):
     # --- directions ----------------------------------------------------------------------------
 
     def direction(
-        self, loss: Loss, weights: np.ndarray, between: np.ndarray, *, rough: bool = False
+        self, loss: Hinge, weights: np.ndarray, between: np.ndarray, *, rough: bool = False
     ) -> Direction:
         hessian = self.hessian(loss.shares * between, loss.sigma)
         gradient = self._gradient(weights)

@@ -81,7 +81,7 @@ def margin_of(objective: float) -> float:
     return 1.0 / math.sqrt(2.0 * objective) if objective > 0.0 else math.inf
 
 
-class Loss(NamedTuple):
+class Hinge(NamedTuple):
     """The loss of some rows, smoothed around weights with stiffness σ times the rows' shares."""
 
     sigma: float
@@ -131,10 +131,10 @@ class Loss(NamedTuple):
             return margin_of(dual)
         return length
 
-    def some(self, index: np.ndarray) -> "Loss":
+    def some(self, index: np.ndarray) -> "Hinge":
         """The same of some of the rows."""
         own = (part[index] if isinstance(part, np.ndarray) else part for part in self[1:])
-        return Loss(self.sigma, *own)
+        return Hinge(self.sigma, *own)
 
 
 def in_box(z: np.ndarray, upper: float | np.ndarray) -> np.ndarray:
@@ -143,7 +143,7 @@ def in_box(z: np.ndarray, upper: float | np.ndarray) -> np.ndarray:
     return np.minimum(z, upper) if isinstance(upper, np.ndarray) else z
 
 
-HARD = Loss(math.inf)
+NO_SLACK = Hinge(math.inf)
 
 
 Solve = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -167,7 +167,7 @@ class Movable(ABC):
 
     @abstractmethod
     def direction(
-        self, loss: Loss, weights: np.ndarray, between: np.ndarray, *, rough: bool = False
+        self, loss: Hinge, weights: np.ndarray, between: np.ndarray, *, rough: bool = False
     ) -> Direction:
         """Newton's: to the minimiser where the rows outside `between` keep these weights."""
 
@@ -247,7 +247,7 @@ class Form(Movable):
     # --- systems -------------------------------------------------------------------------------
 
     @abstractmethod
-    def system(self, loss: Loss, between: np.ndarray, *, rough: bool = False) -> Solve:
+    def system(self, loss: Hinge, between: np.ndarray, *, rough: bool = False) -> Solve:
         """Newton's system here: from weights to the (dx, db) towards them.
 
         Rows between the bounds lose σ times what their margins gain; the others keep theirs.
@@ -258,7 +258,7 @@ class Form(Movable):
         """(⟨w, dw⟩, ‖dw‖²)."""
 
     def direction(
-        self, loss: Loss, weights: np.ndarray, between: np.ndarray, *, rough: bool = False
+        self, loss: Hinge, weights: np.ndarray, between: np.ndarray, *, rough: bool = False
     ) -> Direction:
         dx, db = self.system(loss, between, rough=rough)(weights)
         image, make = self.image(dx), Direction.of if self.is_dual else Direction
@@ -281,12 +281,12 @@ class Form(Movable):
     def dual_norm(self, q: np.ndarray) -> float:
         """‖Aᵀq‖."""
 
-    def bounds(self, alpha: np.ndarray, loss: Loss = HARD) -> Bounds:
+    def bounds(self, alpha: np.ndarray, loss: Hinge = NO_SLACK) -> Bounds:
         """Of the current point and α."""
         q, p, norm, length = self.dual_set.feasible_or_none(alpha), self.p, self.norm(), math.inf
         if q is not None:
             length = self.dual_norm(q)
-        if loss is HARD:
+        if loss is NO_SLACK:
             is_known = q is not None and norm > 0.0
             return Bounds(self.dual_set.worst(p) / norm, length) if is_known else UNBOUNDED
         if q is not None:

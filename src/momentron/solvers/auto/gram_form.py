@@ -8,7 +8,7 @@ import numpy as np
 from momentron.arithmetic.squares import factor_in_place, submatrix
 from momentron.rows.dense import matvec
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.forms import HARD, Bounds, Form, Loss, Point, Solve
+from momentron.solvers.auto.forms import NO_SLACK, Bounds, Form, Hinge, Point, Solve
 from momentron.solvers.auto.linear_algebra import add_to_diagonal, back_solve, cholesky_of
 from momentron.solvers.auto.working_rows import SignedRows
 
@@ -28,7 +28,7 @@ class DualForm(Form):
 
     @abstractmethod
     def solved(
-        self, loss: Loss, index: np.ndarray, rhs: np.ndarray, missing: np.ndarray, *, rough: bool
+        self, loss: Hinge, index: np.ndarray, rhs: np.ndarray, missing: np.ndarray, *, rough: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """(z, db) with (K + 1/σ)z + Y db = rhs and Yᵀz = missing, on the named rows."""
 
@@ -51,7 +51,7 @@ class DualForm(Form):
     def slopes(self, dx: np.ndarray, image: np.ndarray) -> tuple[float, float]:
         return float(self.point.x @ image), float(dx @ image)
 
-    def system(self, loss: Loss, between: np.ndarray, *, rough: bool = False) -> Solve:
+    def system(self, loss: Hinge, between: np.ndarray, *, rough: bool = False) -> Solve:
         u, index = self.point.x, between.nonzero()[0]
 
         def solve(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -83,7 +83,7 @@ class GramForm(DualForm):
     def image(self, u: np.ndarray) -> np.ndarray:
         return self.rows.products(self.rows.combine(u)) if self._by_rows else matvec(self.K, u)
 
-    def bounds(self, alpha: np.ndarray, loss: Loss = HARD) -> Bounds:
+    def bounds(self, alpha: np.ndarray, loss: Hinge = NO_SLACK) -> Bounds:
         """The same; by the rows, and so the point's margins, where K is too coarse for the gap."""
         found = super().bounds(alpha, loss)
         if self.is_explicit and COARSE * self.scale > min(found.gap, 1.0) * found.upper**2:
@@ -96,7 +96,7 @@ class GramForm(DualForm):
         return self.K.copy() if index.size == self.m else submatrix(self.K, index)
 
     def solved(
-        self, loss: Loss, index: np.ndarray, rhs: np.ndarray, missing: np.ndarray, *, rough: bool
+        self, loss: Hinge, index: np.ndarray, rhs: np.ndarray, missing: np.ndarray, *, rough: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         return bordered_solve(self._factor(loss, index, rough), rhs, self.Y[index], missing)
 
@@ -106,7 +106,7 @@ class GramForm(DualForm):
         off = np.abs(weights - self.point.x).max(initial=0.0)
         return float(off) / max(float(weights.max(initial=0.0)), 1e-300)
 
-    def _factor(self, loss: Loss, index: np.ndarray, rough: bool) -> np.ndarray:
+    def _factor(self, loss: Hinge, index: np.ndarray, rough: bool) -> np.ndarray:
         """The factor of K_SS + 1/σ, which is kept; in single precision where that serves.
 
         A rough direction may be wrong in the last digits; others are corrected by the next one,
@@ -130,7 +130,7 @@ class GramForm(DualForm):
         self._last = None
 
 
-def ridge_of(loss: Loss, index: np.ndarray) -> float | np.ndarray:
+def ridge_of(loss: Hinge, index: np.ndarray) -> float | np.ndarray:
     """1/σ of some of the rows."""
     stiffness = loss.stiffness
     return 1.0 / (stiffness[index] if isinstance(stiffness, np.ndarray) else stiffness)

@@ -12,7 +12,7 @@ from contextlib import suppress
 import numpy as np
 
 from momentron.solvers.auto.exchange import MOST_FREE, exchange, few_violators, gathered, pivot
-from momentron.solvers.auto.forms import Form, Loss
+from momentron.solvers.auto.forms import Form, Hinge
 from momentron.solvers.auto.interior import interior_point, solve_by_interior_point
 from momentron.solvers.auto.last_digits import (
     needs_extended,
@@ -275,6 +275,6 @@ def solve_by_newton(
     # stalling means about as many support vectors as features: the interior point is better there
     steps = STALLED if form.is_explicit else KERNEL_STALLED
     schedule = Schedule(GROWTH, LAST_SIGMA / form.scale, UPDATES, steps, gives_up=True)
-    loss = Loss(sigma / form.scale, centre=lam, shares=form.shares)
+    loss = Hinge(sigma / form.scale, centre=lam, shares=form.shares)
     lam, gap = multipliers(form, loss, schedule, measure)
     return lam, math.isfinite(gap) and form.is_solved(form.bounds(lam), tol)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentron.solvers.auto.forms import HARD, Form, Loss, Point
+from momentron.solvers.auto.forms import NO_SLACK, Form, Hinge, Point
 from momentron.solvers.auto.primal_form import reduced_form
 
 STEPS, BOX_STEPS = 60, 150
@@ -45,7 +45,7 @@ def interior_point(
     The cold start of a hard margin is large on purpose: from a small one the first eight iterations
     only raise the complementarity to where it is needed. `begin` goes on from the form's point.
     """
-    state, loss = begin, HARD if upper is None else Loss(math.inf, upper)
+    state, loss = begin, NO_SLACK if upper is None else Hinge(math.inf, upper)
     if state is None:
         alpha = np.full(form.m, COLD_MASS / form.scale / form.m)
         if upper is not None:
@@ -138,7 +138,7 @@ def _direction(form: Form, state: InteriorPoint, upper: np.ndarray | None) -> _M
         theta = s / alpha if room is None else s / alpha + xi / room
     inverse = 1.0 / np.clip(theta, 1e-290, 1e290)
     counts = np.ones(form.m, bool) if form.is_dual else inverse * form.squares > NO_WEIGHT
-    solve_system = form.system(Loss(1.0, shares=inverse), counts)
+    solve_system = form.system(Hinge(1.0, shares=inverse), counts)
     residual = 1.0 + s - form.p
     mu, sides = float(alpha @ s), 1
     if room is not None:

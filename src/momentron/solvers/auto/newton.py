@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from momentron.solvers.auto.forms import Direction, Form, Loss, Movable, in_box
+from momentron.solvers.auto.forms import Direction, Form, Hinge, Movable, in_box
 
 SEARCH_STEPS = 30  # of a line search
 SEARCH_ACCURACY = 1e-3  # of its slope: more changes no number of Newton steps
@@ -44,7 +44,7 @@ class Minimised(NamedTuple):
     converged: bool
 
 
-def line_search(direction: Direction, z: np.ndarray, loss: Loss) -> float:
+def line_search(direction: Direction, z: np.ndarray, loss: Hinge) -> float:
     """The minimiser of the smoothed objective along a direction, whose slope is monotone.
 
     Up to t = 2, where it nearly always is, only the rows count whose weights change on the way.
@@ -84,7 +84,7 @@ def line_search(direction: Direction, z: np.ndarray, loss: Loss) -> float:
 
 
 def minimise(
-    form: Movable, loss: Loss, *, max_steps: int, slack: float = 0.0, from_centre: bool = False
+    form: Movable, loss: Hinge, *, max_steps: int, slack: float = 0.0, from_centre: bool = False
 ) -> Minimised:
     """Newton for ½‖w‖² + Σ h_i(p_i) from the form's point.
 
@@ -137,7 +137,7 @@ def step_along_mean(form: Form, C: float) -> None:
 
     The search begins at Newton's step: from a step of 1 it would not come down to a tiny C's.
     """
-    loss, start = Loss(C, shares=form.shares), form.point
+    loss, start = Hinge(C, shares=form.shares), form.point
     form.point = form.at_weights(form.shares * np.ones(form.m), np.zeros(form.Y.shape[1]))
     (x, b, p), square = form.point, form.norm() ** 2
     pull = loss.stiffness * p
@@ -153,7 +153,7 @@ def soft_path(form: Form, Cs: tuple[float, ...]) -> np.ndarray:
         step_along_mean(form, Cs[0] / form.scale)
     lam = np.zeros(form.m)
     for C in Cs:
-        loss = Loss(C / form.scale, shares=form.shares)
+        loss = Hinge(C / form.scale, shares=form.shares)
         lam = minimise(form, loss, max_steps=ROUGH_STEPS, slack=ROUGH_SLACK).weights
     return lam
 
@@ -176,7 +176,7 @@ class Schedule(NamedTuple):
     gives_up: bool = False
 
 
-def minimise_near(form: Form, loss: Loss, reach: float, most: int, **how: Any) -> Minimised:
+def minimise_near(form: Form, loss: Hinge, reach: float, most: int, **how: Any) -> Minimised:
     """`minimise`, by up to `most` rows near the margin where that pays; p is computed again.
 
     From update to update most rows keep their weights, at a bound: those are held whose margins
@@ -205,7 +205,7 @@ def minimise_near(form: Form, loss: Loss, reach: float, most: int, **how: Any) -
 
 def multipliers(
     form: Form,
-    loss: Loss,
+    loss: Hinge,
     schedule: Schedule,
     measure: Callable[[np.ndarray], tuple[float, bool]],
     *,

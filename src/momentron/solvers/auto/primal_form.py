@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
 from momentron.solvers.auto.deadline import Deadline, seconds_of
-from momentron.solvers.auto.forms import Form, Loss, Point, Solve
+from momentron.solvers.auto.forms import Form, Hinge, Point, Solve
 from momentron.solvers.auto.linear_algebra import (
     ConjugateGradients,
     Map,
@@ -96,7 +96,7 @@ class PrimalForm(Form):
 
     # --- systems -------------------------------------------------------------------------------
 
-    def system(self, loss: Loss, between: np.ndarray, *, rough: bool = False) -> Solve:
+    def system(self, loss: Hinge, between: np.ndarray, *, rough: bool = False) -> Solve:
         solve, pull = self.inverse(loss, between), self._pull_here()
         return lambda weights: (solve(self.A.combine(weights) - pull), NOWHERE)
 
@@ -106,7 +106,7 @@ class PrimalForm(Form):
     def slopes(self, dx: np.ndarray, image: np.ndarray) -> tuple[float, float]:
         return float(self._pull_here() @ dx), float((self.ridge * dx) @ dx)
 
-    def inverse(self, loss: Loss, S: np.ndarray) -> Map:
+    def inverse(self, loss: Hinge, S: np.ndarray) -> Map:
         """(ridge + Σ σ a aᵀ)⁻¹ over the rows S."""
         H, sigma = self._hessian(S, loss.shares), loss.sigma
 
@@ -217,7 +217,7 @@ class ProductForm(PrimalForm):
         share = size / max(self.m, 1)  # a tenth of the most products, which few directions take
         return 0.1 * self.accuracy[1] * share * product_seconds(self.rows.X) / seconds_of(1.0)
 
-    def inverse(self, loss: Loss, S: np.ndarray) -> Map:
+    def inverse(self, loss: Hinge, S: np.ndarray) -> Map:
         stiffness = S * loss.stiffness
         diagonal = self._diagonal(stiffness) if self.is_scaled else 1.0
         rows = self.A

@@ -19,7 +19,7 @@ from momentron.rows import KernelOperator
 from momentron.rows.dense import matvec
 from momentron.rows.kernels import require_semidefinite
 from momentron.solvers.auto.linear_algebra import add_to_diagonal
-from momentron.solvers.auto.newton import Loss
+from momentron.solvers.auto.newton import Hinge
 from momentron.solvers.auto.working_rows import SignedRows
 
 PASSES = 1000  # over the rows, at most: most of them skip the rows at their bounds
@@ -47,7 +47,7 @@ class Proposal(NamedTuple):
     passes: int  # over the rows
 
 
-def liblinear(rows: SignedRows, loss: Loss, squares: np.ndarray, tol: float) -> Proposal | None:
+def liblinear(rows: SignedRows, loss: Hinge, squares: np.ndarray, tol: float) -> Proposal | None:
     """The soft margin of two classes, with a gap of about `tol` if all goes well.
 
     None where LIBLINEAR refuses the rows, whose ‖x‖² are `squares`. It tells w = Σ α y x alone, and
@@ -107,7 +107,7 @@ class LibSvm:
     """
 
     def __init__(
-        self, kernel: KernelOperator, W: np.ndarray, loss: Loss, signs: np.ndarray, Y: np.ndarray
+        self, kernel: KernelOperator, W: np.ndarray, loss: Hinge, signs: np.ndarray, Y: np.ndarray
     ) -> None:
         self.loss, self.Y, self.labels, m = loss, Y, signs, W.size
         self.costs = np.broadcast_to(loss.upper if loss.is_boxed else loss.stiffness, m)
@@ -178,7 +178,7 @@ class LibSvm:
         return balanced(alpha, self.loss.upper, self.Y) if np.isfinite(alpha).all() else None
 
 
-def takes_rows(kernel: KernelOperator | None, loss: Loss, n_intercepts: int) -> bool:
+def takes_rows(kernel: KernelOperator | None, loss: Hinge, n_intercepts: int) -> bool:
     """Whether LIBSVM can compute the kernel's values itself, in what memory there is."""
     return (
         kernel is not None
@@ -213,7 +213,7 @@ def balanced(alpha: np.ndarray, upper: float | np.ndarray, Y: np.ndarray) -> np.
     return alpha
 
 
-def best_intercept(loss: Loss, p: np.ndarray, signs: np.ndarray) -> float:
+def best_intercept(loss: Hinge, p: np.ndarray, signs: np.ndarray) -> float:
     """The intercept with the least loss, given functional margins without one."""
     if isinstance(loss.upper, np.ndarray):
         # from −∞ on the loss falls by the C of the rows y = 1, and by less from each y(1 − p) on

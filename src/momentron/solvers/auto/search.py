@@ -11,7 +11,7 @@ from itertools import islice
 import numpy as np
 
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.forms import Bounds, Form, Loss, margin_of
+from momentron.solvers.auto.forms import Bounds, Form, Hinge, margin_of
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.problem import Problem
@@ -55,7 +55,7 @@ class Answer:
     """
 
     problem: Problem
-    loss: Loss
+    loss: Hinge
     w: np.ndarray
     b: np.ndarray
     lam: np.ndarray
@@ -105,7 +105,7 @@ class Search(Engine):
         products, zeros = sets.labels.zeros(sets.operator.shape[0]), np.zeros(self.size)
         # what slack costs: that of the largest σ, which is infinite without any
         penalty = problem.penalty
-        self.loss = Loss(penalty.stiffness, penalty.upper, shares=penalty.shares)
+        self.loss = Hinge(penalty.stiffness, penalty.upper, shares=penalty.shares)
         self.answer = Answer(problem, self.loss, w, b, zeros, products, zeros)
         self.W = np.arange(self.size if sets.is_small else 0)  # the rows in hand
         self.crowded_rounds = 0

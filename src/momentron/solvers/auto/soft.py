@@ -20,7 +20,7 @@ import numpy as np
 from momentron.arithmetic.clock import time_left
 from momentron.solvers.auto.deadline import seconds_of
 from momentron.solvers.auto.exchange import exchange, gathered
-from momentron.solvers.auto.forms import UNBOUNDED, Bounds, Form, Loss, margin_of
+from momentron.solvers.auto.forms import UNBOUNDED, Bounds, Form, Hinge, margin_of
 from momentron.solvers.auto.hard import first_working_set
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.newton import (
@@ -122,7 +122,7 @@ class SoftSearch(Search):
             yield
 
     @property
-    def set_loss(self) -> Loss:
+    def set_loss(self) -> Hinge:
         """The loss of the working set."""
         return self.loss if self.has_all else self.loss.some(self.W)
 
@@ -159,7 +159,7 @@ class SoftSearch(Search):
         form, loss = PrimalForm(sets.plain_rows(index), self.deadline), self.loss.some(index)
         if loss.is_boxed:
             prices = np.asarray(loss.upper)
-            loss = Loss(_stiffness(form, prices, FIRST), prices, 0.5 * prices)
+            loss = Hinge(_stiffness(form, prices, FIRST), prices, 0.5 * prices)
         else:
             step_along_mean(form, loss.sigma)
         minimise(form, loss, max_steps=SAMPLE_STEPS, slack=SAMPLE_SLACK)
@@ -349,7 +349,7 @@ class SoftSearch(Search):
             return SLACK if gap > SETTLED else 0.0
         return RIDGE_SLACK if gap == math.inf and self.gap_goal > 1e-5 else 0.0
 
-    def _first_loss(self, form: Form) -> tuple[Loss, bool]:
+    def _first_loss(self, form: Form) -> tuple[Hinge, bool]:
         """(loss, whether its centre says nothing of the rows between), the form at a start."""
         loss, answer = self.set_loss, self.answer
         prices = loss.upper
