@@ -237,7 +237,7 @@ def test_line_searches_may_leave_out_the_rows_that_do_not_count(slope, is_far):
     rng = np.random.default_rng(0)
     r, dp = rng.normal(size=500) - 1.0, rng.normal(size=500)
     direction = Direction(dp, dp[:0], dp, slope, 1.0)
-    t = newton.line_search(direction, r, newton.Loss(1.0))
+    t = newton.line_search(direction, r, newton.Hinge(1.0))
     assert (t > 2.0) == is_far
 
     def slope_at(t):

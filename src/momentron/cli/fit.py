@@ -21,6 +21,7 @@ from momentron.errors import InputError, counted, short
 from momentron.fitting.fits import Fits
 from momentron.fitting.options import FitOptions
 from momentron.result import labels_of
+from momentron.rows.validation import require_class_weight
 from momentron.status import Predictor
 from momentron.streams import BlockData
 
@@ -154,7 +155,7 @@ def as_class_weight(text: str | None, classes: np.ndarray) -> str | dict[Any, fl
     labels = {str(label): label for label in classes.tolist()}
     pairs = [part.rsplit("=", 1) for part in text.split(",")]
     try:
-        return {labels[label]: float(weight) for label, weight in pairs}
+        found = {labels[label]: float(weight) for label, weight in pairs}
     except ValueError:
         raise InputError(
             f"--class-weight {short(text)} must be 'balanced', or label=weight pairs such as "
@@ -163,6 +164,8 @@ def as_class_weight(text: str | None, classes: np.ndarray) -> str | dict[Any, fl
     except KeyError as error:
         label, known = short(error.args[0]), ", ".join(list(labels)[:12])
         raise InputError(f"--class-weight names {label}; the labels are {known}") from None
+    require_class_weight(found)
+    return found
 
 
 def summarise(fitted: Fits, title: str, taken: list[str]) -> dict[str, Any]:

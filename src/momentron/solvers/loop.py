@@ -191,7 +191,9 @@ class Run:
         self.last_w = primals[0].w
         self.trace.n_iter += 1
         to_units_of_x = seen.to_units_of_x
-        low, high = map(to_units_of_x, candidates.interval or (math.nan, math.nan))
+        low, high = math.nan, math.nan
+        if candidates.interval is not None:
+            low, high = map(to_units_of_x, candidates.interval)
         return Row(
             iteration=self.trace.n_iter,
             seconds=self.limit.total(),

@@ -76,7 +76,7 @@ class HardSearch(Search):
 
 def _in_floats(search: Search) -> Rounds:
     """Rank and solve."""
-    sets, every = search.sets, np.arange(search.size)
+    sets = search.sets
     if search.take_start() and search.answer.lam.any():
         if not search.has_all:
             support = search.answer.lam.nonzero()[0]
@@ -88,7 +88,7 @@ def _in_floats(search: Search) -> Rounds:
     if not is_small:
         is_wide = sets.is_plain and not sets.is_dense and sets.width > WIDE
         by_products = sets.open_products() if is_wide else None
-        search.W = every if is_wide else first_working_set(sets)
+        search.W = np.arange(search.size) if is_wide else first_working_set(sets)
     form = by_products or sets.open(search.W, is_rough=not is_small)
     if form.scale < ALL_ZEROS:
         search.weigh_alone(search.W)
