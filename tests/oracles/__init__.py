@@ -1,1 +1,1 @@
-"""Truths to test against: exact arithmetic and brute force, sharing no code with the package."""
+"""Truths to test against: exact arithmetic and brute force, computed without the package."""
