@@ -12,6 +12,7 @@ from momentron.rows.dense import MatrixOperator
 WORK = 50.0  # of a stored entry, in multiplications of a dense product
 THIN = 8  # entries of a dense matrix that are worked on as fast as a stored one
 SMALL = 200_000  # entries up to which dense products take less than scipy's preparations
+FEW = 8  # if fewer than one row in this many counts, picking rows is cheaper than reading all
 
 
 class SplitRows:
@@ -106,7 +107,12 @@ class SparseOperator(MatrixOperator):
         return self._times(w.astype(np.float64, copy=False))
 
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
-        return self._transposed_times(a.astype(np.float64, copy=False))
+        a = a.astype(np.float64, copy=False)
+        if self._is_by_rows and a.ndim == 1:
+            nonzero = np.flatnonzero(a)
+            if FEW * nonzero.size < self.shape[0]:
+                return self.combine(nonzero, a[nonzero])
+        return self._transposed_times(a)
 
     def adjoint_depth(self, n_nonzero: int) -> int:
         return min(n_nonzero, self._lengths[1])

@@ -23,6 +23,7 @@ from momentron.solvers.auto.forms import Direction, Form, Hinge, Movable, in_box
 
 SEARCH_STEPS = 30  # of a line search
 SEARCH_ACCURACY = 1e-3  # of its slope: more changes no number of Newton steps
+MANY_ROWS = 4000  # from which a line search picks those that count
 NEARLY_FULL = 0.2  # how far from 1 the last step of a rough minimisation may be, taken as 1
 ROUGH_STEPS, ROUGH_SLACK = 8, 0.05  # Newton steps of a soft margin that ranks; see `minimise`
 QUICK_STEPS = 15  # Newton steps in which an exact soft margin nearly always settles
@@ -47,18 +48,20 @@ class Minimised(NamedTuple):
 def line_search(direction: Direction, z: np.ndarray, loss: Hinge) -> float:
     """The minimiser of the smoothed objective along a direction, whose slope is monotone.
 
-    Up to t = 2, where it nearly always is, only the rows count whose weights change on the way.
+    Up to t = 2, where it nearly always is, only the rows count whose weights change on the way: of
+    many, these are picked.
     """
     dp, upper = direction.dp, loss.upper
     fall = loss.stiffness * dp
     ends, even, own = z - 2.0 * fall, 0.0, upper
+    near: Any = slice(None)
     if isinstance(upper, np.ndarray):
         low_end = np.minimum(z, ends)
         stays = np.flatnonzero(low_end >= upper)
         even = float(upper[stays] @ dp[stays])
         near = np.flatnonzero((np.maximum(z, ends) > 0.0) & (low_end < upper))
         own = upper[near]
-    else:
+    elif z.size > MANY_ROWS:
         near = np.flatnonzero(np.maximum(z, ends) > 0.0)
     part, falls, slopes = z[near], fall[near], dp[near]
     low, high, t, enough = 0.0, math.inf, 1.0, 0.0
