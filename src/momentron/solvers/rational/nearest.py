@@ -5,7 +5,7 @@ sum of 1 in each group of points where there are groups. Each step makes the res
 none rounds, so that it ends at the answer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -52,10 +52,11 @@ def nearest(
             weights = {groups.index(g): Fraction(1) for g in range(n_groups)}
             continue
         solution = solution[: len(support)]  # and multipliers of the groups
-        best = {i: Fraction(v, common) for i, v in zip(support, solution, strict=True)}
+        best = {i: Fraction(v, common) for i, v in in_time(zip(support, solution, strict=True))}
         if min(solution, default=1) <= 0:
-            step = min(weights[i] / (weights[i] - v) for i, v in best.items() if v <= 0)
-            moved = {i: old + step * (best[i] - old) for i, old in weights.items()}
+            signs = in_time(best.items())
+            step = min(weights[i] / (weights[i] - v) for i, v in signs if v <= 0)
+            moved = {i: old + step * (best[i] - old) for i, old in in_time(weights.items())}
             weights = {i: v for i, v in moved.items() if v > 0}
             continue
         residual = primitive(as_lists(fmpz_mat([solution]) * rows - goal * common)[0])
@@ -68,3 +69,10 @@ def nearest(
         if min(sides, default=0) >= 0:
             return best, residual
         weights = best | {sides.index(min(sides)): Fraction(0)}
+
+
+def in_time(items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    """The same items, while there is time: each takes a while where numbers have many digits."""
+    for item in items:
+        require_time()
+        yield item
