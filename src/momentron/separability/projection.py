@@ -116,15 +116,14 @@ class Rows:
                     raise NotFound("least squares leave rows on the wrong side")
                 n_left, chosen = n_left - 1, rng.permutation(chosen)
                 continue
-            added = added[np.argsort(sides[added], kind="stable")[: 1 + chosen.size]]
+            half = 1 + chosen.size // 2  # the worst rows alone may all be violated for one reason
+            worst = added[np.argsort(sides[added], kind="stable")[:half]]
+            added = np.append(worst, rng.permutation(added)[:half])
             chosen = among if among.size <= FEW * size else np.union1d(chosen, added)
 
 
 def least_squares(rows: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """λ ≥ 0 on independent rows, whose sum with these weights is nearest to the target.
-
-    The solver updates its factors from step to step; at the end they are made again.
-    """
+    """λ ≥ 0 on independent rows, whose sum with these weights is nearest to the target."""
     if not rows.size:
         return np.zeros(len(rows))
     try:
