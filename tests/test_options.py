@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import FrozenInstanceError
 
@@ -111,26 +112,52 @@ class Halved(Momentum):
         super().step(problem, state)
 
 
-def test_functions_are_known_by_their_names():
-    known = content_of(weighted)
-    assert content_of(weighted) == known
-    assert "weighted" in known and "0x" not in known
-    assert content_of(scaled(2.0)) == content_of(scaled(3.0)) != known
+def test_functions_are_known_by_their_names_and_what_they_captured():
+    known = content_of("kernel", weighted)
+    assert content_of("kernel", weighted) == known
+    assert "0x" not in known
+    assert content_of("kernel", scaled(2.0)) == content_of("kernel", scaled(2.0))
+    assert content_of("kernel", scaled(2.0)) != content_of("kernel", scaled(3.0))
+    assert content_of("kernel", scaled(WEIGHTS)) != content_of("kernel", scaled(WEIGHTS[:4]))
     one, two = (functools.partial(scaled(1.0), B=value) for value in (1, 2))
-    assert content_of(one) != content_of(two)
+    assert content_of("kernel", one) != content_of("kernel", two)
 
 
-def test_equal_arrays_are_known_as_one_whatever_their_order_in_memory():
+def test_equal_contents_are_known_as_one_whatever_their_order_in_memory():
+    assert list({8, 0}) != list({0, 8})
     rows = np.arange(6.0).reshape(2, 3)
-    assert content_of(rows) == content_of(np.asfortranarray(rows)) != content_of(rows + 1.0)
-    many = np.arange(1e4)
-    assert content_of(many) != content_of(np.where(many == 5000, 0.0, many))
+    for one, two in (
+        ({8, 0}, {0, 8}),
+        ({"lr": 1.0, "decay": 2.0}, {"decay": 2.0, "lr": 1.0}),
+        (rows, np.asfortranarray(rows)),
+        (["a" * 50, "a" * 50], ["a" * 50] * 2),
+    ):
+        assert content_of("kernel", scaled(one)) == content_of("kernel", scaled(two))
+    assert content_of("kernel", scaled({0: 8})) != content_of("kernel", scaled({8: 0}))
 
 
 def test_methods_are_known_by_their_parameters():
     assert parameters_of(Momentum()) != parameters_of(Momentum(step=0.5))
-    assert parameters_of(Momentum(step=scaled(0.5))) != parameters_of(Momentum(step=weighted))
+    assert parameters_of(Momentum(step=scaled(0.5))) != parameters_of(Momentum(step=scaled(0.4)))
     assert parameters_of(Halved()) == parameters_of(Halved())
+
+
+def test_what_has_no_content_is_refused(tmp_path):
+    for kernel in (scaled(threading.Lock()), functools.partial(weighted, (i for i in [1]))):
+        with pytest.raises(InputError, match="checkpoint cannot recognise kernel="):
+            content_of("kernel", kernel)
+    lock = threading.Lock()
+
+    def locked(A, B):
+        with lock:
+            return A @ B.T
+
+    options = {"method": "momentum", "max_iter": 5, "kernel": locked}
+    max_margin(DATA.X, DATA.y, **options)
+    with pytest.raises(InputError, match="cannot recognise kernel") as caught:
+        max_margin(DATA.X, DATA.y, checkpoint=tmp_path / "state", **options)
+    assert "0x" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
 
 
 IN_ANOTHER_PROCESS = """

@@ -158,10 +158,10 @@ class FitOptions:
             "fit_intercept": str(self.fit_intercept),
             "C": repr(self.C),
             "penalty": self.penalty,
-            "weights": content_of(weights),
-            "loss": content_of(self.loss),
-            "kernel": content_of(kernel),
-            "random_state": content_of(self.budget.random_state),
+            "weights": content_of("sample_weight", weights),
+            "loss": content_of("loss", self.loss),
+            "kernel": content_of("kernel", kernel),
+            "random_state": content_of("random_state", self.budget.random_state),
         }
 
 

@@ -5,20 +5,22 @@ of `momentron.data.arrayfile`. It is written next to its place and then moved th
 reader finds the old one or the new one, whole. A file that is damaged, foreign or of another
 problem is an error: it is never written over.
 
-What tells one run from another are its data by content, its method and options by their reprs,
-without memory addresses: the same call in another process, or on another machine, has the same
-identity. Functions are known by their names: a checkpoint is a proposal, so that a function that
-was changed costs iterations, never truth.
+What tells one run from another are its data by content, its method and options by value. No memory
+address gets in: the same call in another process, or on another machine, has the same identity.
+Functions and classes are known by their names, and by the values that they captured: a checkpoint
+is a proposal, so that a function that was changed costs iterations, never truth.
 """
 
 import hashlib
+import io
 import os
-import re
+import pickle
 import time
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, fields
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +35,7 @@ from momentron.data.safefiles import (
     require_writable,
     write_atomically,
 )
-from momentron.errors import InputError, WriteWarning, one_line
+from momentron.errors import InputError, WriteWarning, one_line, short
 from momentron.rows.operator import row_blocks
 from momentron.rows.validation import TrainingData
 from momentron.views.trace import Row, Trace
@@ -269,11 +271,52 @@ def digest_of(*arrays: np.ndarray) -> str:
 
 def parameters_of(solver: Any) -> str:
     """The parameters of a method, as text."""
-    return ", ".join(f"{name}={content_of(value)}" for name, value in sorted(vars(solver).items()))
+    return ", ".join(f"{name}={content_of(name, v)}" for name, v in sorted(vars(solver).items()))
 
 
-def content_of(value: Any) -> str:
-    """An option as text that is the same in every process: arrays by content, others by repr."""
-    if isinstance(value, np.ndarray):
-        return digest_of(value)
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+def content_of(name: str, value: Any) -> str:
+    """An option as text that is the same in every process; refused where there is none."""
+    if isinstance(value, bool | int | float | str | None):
+        return repr(value)
+    shown = short(value)
+    shown = f"<{type(value).__qualname__}>" if "0x" in shown else shown
+    try:
+        content = _pickled(value)
+    except (TypeError, AttributeError, ValueError, RecursionError, pickle.PicklingError) as error:
+        because = type(error).__name__ if "0x" in str(error) else one_line(error)
+        raise InputError(
+            f"checkpoint cannot recognise {name}={shown} in another process: {because}; let it "
+            "hold only numbers, text, arrays and functions of these, or leave checkpoint out"
+        ) from None
+    return f"{shown} {hashlib.sha256(content).hexdigest()[:32]}"
+
+
+def _pickled(value: Any) -> bytes:
+    content = io.BytesIO()
+    pickler = _ByContent(content, protocol=4)
+    pickler.fast = True  # what is equal is written alike, whether it is one object or two
+    pickler.dump(value)
+    return content.getvalue()
+
+
+class _ByContent(pickle.Pickler):
+    """Writes functions by name and by what they captured, sets and dicts in one order, arrays
+    whatever their layout; nothing ever reads it.
+    """
+
+    def persistent_id(self, value: Any) -> Any:
+        if isinstance(value, ModuleType):
+            return value.__name__
+        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            return digest_of(value)
+        if isinstance(value, set | frozenset):
+            return sorted(map(_pickled, value))
+        if isinstance(value, dict):
+            return sorted((_pickled(key), _pickled(item)) for key, item in value.items())
+        if not isinstance(value, FunctionType | type):
+            return None
+        name = f"{value.__module__}.{value.__qualname__}"
+        if isinstance(value, type):
+            return name
+        captured = [cell.cell_contents for cell in value.__closure__ or ()]
+        return name, captured, value.__defaults__, value.__kwdefaults__

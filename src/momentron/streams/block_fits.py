@@ -160,7 +160,7 @@ def stream_margin(
         weights = stream.weights if math.isfinite(options.C) else None
         identity = options.question(weights) | {
             "method": f"{solver.name} on blocks",
-            "class_weight": content_of(options.class_weight),
+            "class_weight": content_of("class_weight", options.class_weight),
         }
         file = Checkpoint(options.checkpoint, identity)
     with (
