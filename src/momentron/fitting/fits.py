@@ -20,7 +20,7 @@ from momentron.arithmetic.clock import OutOfTime, TimeLimit, until
 from momentron.certificate import classifier_bounds
 from momentron.data.models import as_coef
 from momentron.errors import InputError, short
-from momentron.fitting.fallback import OPEN, Choice, Classifier, fallback_choice, in_time
+from momentron.fitting.fallback import OPEN, Choice, Classifier, fallback_choice
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.rows import Operator
@@ -210,21 +210,12 @@ def choose_classifier(problem: Problem, outcome: Run) -> Choice:
     if problem.is_soft:
         return _soft(problem, outcome)
     if margin > 0.0:
-        return _at_unit_length(problem, outcome.w, margin)
+        coef, intercept, loss = problem.classifier(outcome.w)  # at unit length
+        margin -= loss
+        return Choice(coef, intercept, -math.inf if math.isnan(margin) else margin)
     sample = problem.sampled()  # a fit to rows that are not here would cost passes
-    if sample is not None:
-        own = Classifier(outcome.last_w, None) if sample is problem else None
-        return fallback_choice(sample, outcome, own)
-    w = outcome.last_w
-    margin = in_time(outcome, lambda: problem.certified_margin(w, sharp=True), -math.inf)
-    return _at_unit_length(problem, w, margin)
-
-
-def _at_unit_length(problem: Problem, w: np.ndarray, margin: float) -> Choice:
-    """w at unit length, and the best intercepts for it."""
-    coef, intercept, loss = problem.classifier(w)
-    margin -= loss
-    return Choice(coef, intercept, -math.inf if math.isnan(margin) else margin)
+    own = Classifier(outcome.last_w, None) if sample is problem else None
+    return fallback_choice(sample, outcome, own)
 
 
 def _soft(problem: Any, outcome: Run) -> Choice:

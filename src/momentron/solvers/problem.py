@@ -300,9 +300,9 @@ class Problem(MarginProblem):
     def close(self) -> None:
         """No pass over data on disk from now on; what is in memory may be read."""
 
-    def sampled(self) -> "Problem | None":
+    def sampled(self) -> "Problem":
         """This problem, if its rows are in memory; or that of some rows which are, the classes in
-        proportion; None where these are few.
+        proportion.
         """
         return self
 

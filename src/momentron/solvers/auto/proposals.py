@@ -98,12 +98,13 @@ def liblinear(rows: SignedRows, loss: Hinge, squares: np.ndarray, tol: float) ->
 class LibSvm:
     """LIBSVM on some rows of a kernel, of two classes.
 
-    It is given the kernel's values, which take it ten times as long as us; so it knows every
-    kernel, and the squared hinge: a hard margin, with r on the diagonal of K. Where the values have
-    no room it is given the rows, if it knows the kernel.
+    It gets the values of the kernel from us, since it would take ten times as long to compute them.
+    So it can be used with every kernel, and for the squared hinge, which is a hard margin with r
+    added to the diagonal of K. If there is no memory for the values it gets the rows, provided that
+    it knows the kernel.
 
-    It always has an intercept. Where there is none, a row of each label with hardly any length has
-    a margin of 1 only if the intercept is nearly zero, and moves it there at no price.
+    LIBSVM always fits an intercept. To keep it near zero, two rows with hardly any length are
+    added, one for each label: their weights balance those of the others at almost no cost.
     """
 
     def __init__(

@@ -17,7 +17,9 @@ from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.problem import Problem
 from momentron.solvers.solver import BudgetWarning, Candidates, Primal, Start
 
-Rounds = Generator[None, None, bool]  # a phase of a search returns whether it has ended it
+# A phase of a search, which yields after every round. It returns whether the search is over: False
+# means that the next phase, or one for the last digits, may follow.
+Rounds = Generator[None, None, bool]
 
 ABOVE = 0.02  # how far above the margin rows are that join a working set
 SUPPORT = 1e-9  # multipliers below this share of the largest are not support

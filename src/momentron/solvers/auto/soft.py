@@ -56,10 +56,12 @@ EASY, MANY_DIGITS = (30.0, 3.0), 1e-4
 # The gap of a proposal that is taken as it is, and that of one which a finer one may replace, in
 # units of the tolerance.
 ENOUGH, NEARLY = 0.9, 20.0
-# LIBSVM's attempts at a working set, and a first guess of the objective over Σ C; the margin from
-# which a row leaves the set, and the share of all the rows from which they are the set; the second
-# one where values are in single precision and another attempt takes longer, from this C K_ii on.
-ATTEMPTS, SHARE, FAR, ALL, STEEP = 2, 0.1, 1.2, (0.7, 0.4), 3.0
+ATTEMPTS = 2  # of LIBSVM at one working set
+SHARE = 0.1  # a first guess of the objective, as a share of Σ C
+FAR = 1.2  # the margin from which a row leaves LIBSVM's working set
+# The share of the rows that has to join for all of them to be the set. The second one is for large
+# C K_ii, above STEEP, with values in single precision: there another solve takes longer than they.
+ALL, STEEP = (0.7, 0.4), 3.0
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
 
@@ -223,8 +225,8 @@ class SoftSearch(Search):
     def _is_solved_by_pairs(self) -> bool:
         """Whether LIBSVM has solved the working set, of a kernel, and all the rows are looked at.
 
-        If its gap is too large, it is asked for a smaller one; then Newton's method goes on there.
-        What a sample tells need not be exact.
+        If the gap is too large, LIBSVM is asked for a smaller one; after that Newton's method goes
+        on from its solution. A first working set, a sample of the rows, is solved only once.
         """
         sets, W, is_first = self.sets, self.W, not self.is_known
         is_crowded, is_fine = W.size > sets.capacity, self.tol < MANY_DIGITS

@@ -52,11 +52,11 @@ def nearest(
             weights = {groups.index(g): Fraction(1) for g in range(n_groups)}
             continue
         solution = solution[: len(support)]  # and multipliers of the groups
-        best = {i: Fraction(v, common) for i, v in in_time(zip(support, solution, strict=True))}
+        best = {i: Fraction(v, common) for i, v in within_time(zip(support, solution, strict=True))}
         if min(solution, default=1) <= 0:
-            signs = in_time(best.items())
+            signs = within_time(best.items())
             step = min(weights[i] / (weights[i] - v) for i, v in signs if v <= 0)
-            moved = {i: old + step * (best[i] - old) for i, old in in_time(weights.items())}
+            moved = {i: old + step * (best[i] - old) for i, old in within_time(weights.items())}
             weights = {i: v for i, v in moved.items() if v > 0}
             continue
         residual = primitive(as_lists(fmpz_mat([solution]) * rows - goal * common)[0])
@@ -71,7 +71,7 @@ def nearest(
         weights = best | {sides.index(min(sides)): Fraction(0)}
 
 
-def in_time(items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+def within_time(items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
     """The same items, while there is time: each takes a while where numbers have many digits."""
     for item in items:
         require_time()
