@@ -51,20 +51,21 @@ def certify_hinge(
     return certificate_of(problem, lower, upper)
 
 
-def objective_bound(problem: "Problem", v: np.ndarray) -> tuple[float, float]:
-    """(a sure upper bound on P, in the operator's units; how much v is stretched for it)."""
+def objective_bound(problem: "Problem", v: np.ndarray) -> tuple[float, float, np.ndarray]:
+    """(a sure upper bound on P, in the operator's units; how much v is stretched for it; w)."""
     base = problem.base
     w, b = problem.parts(np.asarray(v, np.float64))
     w, b = recomputed(base, w), b if b.size > 1 else b[0]
     _, norm = norm_bounds(base, w)
     if not (norm < LONG and np.isfinite(b).all()):
-        return math.inf, 0.0
+        return math.inf, 0.0, w
     scores, errors = scores_with_intercepts(base, w, b, norm)
     if has_single_errors(base, w):  # single precision does for rows that surely have no slack
         w = in_double(base, w, np.flatnonzero(scores + errors > -NO_SLACK))
         scores, errors = scores_with_intercepts(base, w, b, norm)
     scores += errors  # larger scores are worse
-    return min((_value(problem.prices, scores, norm, 1.0 + t), t) for t in STRETCHES)
+    value, stretch = min((_value(problem.prices, scores, norm, 1.0 + t), t) for t in STRETCHES)
+    return value, stretch, w
 
 
 def _value(prices: np.ndarray, scores: np.ndarray, norm: float, stretch: float) -> float:

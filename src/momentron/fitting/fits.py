@@ -248,7 +248,11 @@ def _soft(problem: Any, outcome: Run) -> Choice:
     if not is_hinge:
         margin, scale = classifier_bounds(problem, w, b, products=products)[0], lower or 1.0
         return Choice(coef / scale, intercept / scale, margin)
-    margin = classifier_bounds(problem, *problem.to_unit_length(w, b))[0] if w.any() else -math.inf
+    margin = -math.inf
+    if w.any():
+        unit, b_of_unit = problem.to_unit_length(w, b)
+        products = problem.operator.scores_in_double(unit)
+        margin = classifier_bounds(problem, unit, b_of_unit, products=products)[0]
     with np.errstate(over="ignore", under="ignore"):
         return Choice(np.ldexp(coef, -problem.exponent), b, margin)
 

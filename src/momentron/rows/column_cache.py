@@ -7,6 +7,7 @@ import numpy as np
 
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.squares import strips_of, submatrix
+from momentron.certificate import read_only
 
 COLUMNS = 512  # computed at a time: enough for products in several threads to run at full speed
 STRIP = 256  # rows of a block computed or copied at a time
@@ -149,6 +150,24 @@ class ColumnCache:
                 self.evaluations += computed.size
         return values
 
+    def whole(self) -> np.ndarray | None:
+        """All of K, to be read only, computed and kept if there is room for it; else None."""
+        every = np.arange(self.n)
+        with self._lock:
+            self._make_room(0)
+            if self._store.shape[0] < self.n:
+                return None
+            if not np.array_equal(self._slot_of, every):
+                self._slot_of[:] = -1
+                for strip in strips_of(0, self.n, STRIP):  # a little more than the upper half
+                    require_time()
+                    rest = slice(strip.start, self.n)
+                    tile = self._compute(strip, rest)
+                    self._store[strip, rest], self._store[rest, strip] = tile, tile.T
+                    self.evaluations += tile.size
+                self._slot_of[:] = every
+            return read_only(self._store)
+
     def _found(self, columns: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(slots, places of columns that are held, places of others), to use `count` of each."""
         slots = self._slot_of[columns]
@@ -234,10 +253,10 @@ class SquareStore:
         K = np.empty((W.size, W.size))
         submatrix(old, place[rows[:size]], K[:size, :size])
         del old
-        for strip in strips_of(size, W.size, COLUMNS):  # all at once would take twice the memory
-            K[strip] = self._compute(rows[strip], rows)
-        K[:size, size:] = K[size:, :size].T
-        self.evaluations += (W.size - size) * W.size
+        for strip in strips_of(size, W.size, COLUMNS):  # a little more than the lower half
+            tile = self._compute(rows[strip], rows[: strip.stop])
+            K[strip, : strip.stop], K[: strip.stop, strip] = tile, tile.T
+            self.evaluations += tile.size
         place = np.full(place.size, -1, np.intp)
         place[rows] = np.arange(W.size)
         self._kept = rows, K, place

@@ -132,7 +132,7 @@ class KernelOperator(Operator):
         """
         scores = np.full((self.shape[0], *coef.shape[1:]), np.nan, coef.dtype)
         if self._single is not None and coef.dtype == np.float64:
-            if index.size == columns.size and 32 * index.size**2 <= self.cache_bytes:
+            if index.size == columns.size and 16 * index.size**2 <= self.cache_bytes:
                 self._square.keep(columns, self.cache_bytes // 2)
             kept = self._square.scores(columns, coef)
             if kept is not None:
@@ -177,6 +177,10 @@ class KernelOperator(Operator):
         """The same in single precision, where available."""
         return (self._single or self._cache).block(rows, cols)
 
+    def whole(self) -> np.ndarray | None:
+        """All of K, in single precision where available; None where there is no room to keep it."""
+        return (self._single or self._cache).whole()
+
     def square(self, rows: np.ndarray, *, rough: bool = False) -> np.ndarray:
         """K[rows][:, rows] for sorted rows; if rough, in single precision where available.
 
@@ -199,8 +203,8 @@ class KernelOperator(Operator):
     def recomputed(self, w: np.ndarray) -> np.ndarray:
         """Scores again: in double precision where a is not zero, and else as w[2] tells."""
         nonzero = nonzero_rows(w[0])
-        if self._single is None or not self._single.serves(nonzero) or self._cache.holds(nonzero):
-            return self.exact_adjoint(w[0])
+        if self._single is None or not self._single.size or self._cache.holds(nonzero):
+            return self.exact_adjoint(w[0])  # nobody has asked for single precision yet
         again = np.stack([w[0], *self._single.scores(nonzero, w[0][nonzero])])
         return self.in_double(again, nonzero)
 

@@ -353,10 +353,10 @@ class Problem(MarginProblem):
         """(w, b) of a proposal for the hinge, stretched as its certificate does; in the units of
         the operator.
         """
-        stretch = 1.0 + objective_bound(self, v)[1]
-        w, b = self.parts(np.asarray(v, np.float64))
+        _, more, w = objective_bound(self, v)
+        stretch, b = 1.0 + more, self.parts(np.asarray(v, np.float64))[1]
         b = stretch * b
-        return stretch * recomputed(self.base, w), b if b.size > 1 else float(b[0])
+        return stretch * w, b if b.size > 1 else float(b[0])
 
     def support(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(rows whose weight is above rounding level, these weights) of weights in the dual set.

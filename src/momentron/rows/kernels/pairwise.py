@@ -40,7 +40,6 @@ RUN = 128  # columns in single precision that are summed at a time
 SINGLE_RUN = 400  # terms of an inner product in single precision that are summed at a time
 DENSE_ENOUGH = 0.05  # the share of stored entries from which dense arithmetic is faster
 VANISHED = 2.0**-100  # far above what underflow may cost, in units of the largest terms
-MOST_WEIGHED = 0.75  # the share of rows with weight up to which few enough are left to be rough
 WIDER = 1.001  # for the roundings of the bounds themselves, which are sums of few signs
 MOST_USED = 0.95  # the share of features beyond which leaving out the others does not pay
 
@@ -305,10 +304,6 @@ class SingleScores(ColumnCache):
         if self._taken:
             self.points.hold()
         return values_of(self._formula, self.points, rows, self.points, cols)
-
-    def serves(self, index: np.ndarray) -> bool:
-        """Whether solvers take columns from here, and there are others than these."""
-        return self.size > 0 and index.size <= MOST_WEIGHED * self.n
 
     def _add(self, weights: np.ndarray, columns: np.ndarray, total: np.ndarray) -> None:
         """Runs of RUN columns are summed in single precision, and these sums in double."""

@@ -16,7 +16,6 @@ import scipy.sparse as sp
 from momentron.arithmetic.clock import Work, time_left
 from momentron.arithmetic.squares import strips_of
 from momentron.rows import KernelOperator
-from momentron.rows.dense import matvec
 from momentron.rows.kernels import require_semidefinite
 from momentron.solvers.auto.linear_algebra import add_to_diagonal
 from momentron.solvers.auto.newton import Hinge
@@ -35,7 +34,9 @@ GAPS = (0.05, 0.03)
 FINEST_PAIRS, COARSEST_PAIRS = 1e-6, 0.01
 MOST_CHECKED = 3000  # rows on which a matrix that may be indefinite is factored
 LEAST_BYTES = 1024  # for each row, where it computes the values itself
-BYTES, STRIP = 16, 128  # of memory for each value of a kernel; the rows computed at a time
+# Of memory for each value of a kernel that LIBSVM gets, and of that what it and its copy take; and
+# the rows computed at a time.
+BYTES, COPY_BYTES, STRIP = 16, 10, 128
 
 
 class Proposal(NamedTuple):
@@ -126,14 +127,16 @@ class LibSvm:
     def _values(self, kernel: KernelOperator, W: np.ndarray) -> np.ndarray:
         """K on these rows, in units of its mean diagonal: LIBSVM has constants of its own."""
         m, more = W.size, 0 if self.Y.size else 2
-        kernel.reserve(BYTES * m**2)
+        kernel.reserve(COPY_BYTES * m**2)
         self.scale = max(float(kernel.kernel.diagonal()[W].mean()), 1e-300)
         K = np.empty((m + more, m + more))
         K[m:], K[:, m:] = 0.0, 0.0
+        whole = kernel.whole() if m == kernel.shape[0] else None  # its scores need them again
         # without a copy of all values in single precision; in double precision half of them do
         for part in strips_of(0, m, STRIP if kernel.is_rough else m):
             rows = W[part] if kernel.is_rough else W
-            np.divide(kernel.rough_block(rows, W), self.scale, out=K[part, :m])
+            values = kernel.rough_block(rows, W) if whole is None else whole[part]
+            np.divide(values, self.scale, out=K[part, :m])
         if not (kernel.kernel.is_semidefinite or m > MOST_CHECKED):
             require_semidefinite(K[:m, :m], W, kernel.kernel.relative_error)
         if not self.loss.is_boxed:
@@ -142,12 +145,6 @@ class LibSvm:
         if more:
             self.labels = np.append(self.labels, (1.0, -1.0))
         return K
-
-    def scores(self, a: np.ndarray) -> np.ndarray:
-        """K a, as well as these values tell."""
-        m = a.size
-        scores = self.scale * matvec(self.X[:m, :m], a)
-        return scores if self.loss.is_boxed else scores - a / self.loss.stiffness
 
     def weights(self, tol: float, share: float) -> np.ndarray | None:
         """α with a gap of about `tol` if all goes well, for an objective of this share of Σ C.

@@ -243,10 +243,7 @@ class SoftSearch(Search):
                 self.may_propose = False
                 break
             a, b = signs * alpha, np.zeros(Y.shape[1])
-            if self.has_all and svm.has_values and not is_fine:
-                w = kernel.classifier(a, svm.scores(a))
-            else:
-                w = kernel.combine(W[alpha > 0.0], a[alpha > 0.0], rough=True)
+            w = kernel.combine(W[alpha > 0.0], a[alpha > 0.0], rough=True)
             if b.size:
                 b[:] = best_intercept(loss, signs * w[1][W], signs)
             weights = np.zeros(self.size)
