@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from momentron.solvers.auto.forms import Direction, Form, Hinge, Movable, in_box
+from momentron.solvers.auto.forms import Direction, Form, Hinge, Movable
 
 SEARCH_STEPS = 30  # of a line search
 SEARCH_ACCURACY = 1e-3  # of its slope: more changes no number of Newton steps
@@ -53,31 +53,29 @@ def line_search(direction: Direction, z: np.ndarray, loss: Hinge) -> float:
     """
     dp, upper = direction.dp, loss.upper
     fall = loss.stiffness * dp
-    ends, even, own = z - 2.0 * fall, 0.0, upper
-    near: Any = slice(None)
+    ends, even, near = z - 2.0 * fall, 0.0, slice(None)
     if isinstance(upper, np.ndarray):
         low_end = np.minimum(z, ends)
         stays = np.flatnonzero(low_end >= upper)
         even = float(upper[stays] @ dp[stays])
         near = np.flatnonzero((np.maximum(z, ends) > 0.0) & (low_end < upper))
-        own = upper[near]
     elif z.size > MANY_ROWS:
         near = np.flatnonzero(np.maximum(z, ends) > 0.0)
-    part, falls, slopes = z[near], fall[near], dp[near]
+    own, part, falls, slopes = loss.some(near), z[near], fall[near], dp[near]
     low, high, t, enough = 0.0, math.inf, 1.0, 0.0
     for k in range(SEARCH_STEPS):
         if t > 2.0:
-            even, part, falls, slopes, own = 0.0, z, fall, dp, upper
+            even, own, part, falls, slopes = 0.0, loss, z, fall, dp
         rest = part - t * falls
-        pull = even + float(in_box(rest, own) @ slopes)
+        pull = even + float(own.weights(rest) @ slopes)
         g = direction.slope + t * direction.curvature - pull
         if k == 0:
-            begun = even + float(in_box(part, own) @ slopes)
+            begun = even + float(own.weights(part) @ slopes)
             enough = SEARCH_ACCURACY * abs(direction.slope - begun)
         if abs(g) <= enough:
             return t
         low, high = (low, t) if g > 0.0 else (t, high)
-        between = (rest > 0.0) & (rest < own)
+        between = own.is_between(rest)
         h = direction.curvature + float(falls[between] @ slopes[between])
         new = t - g / h if h > 0.0 else 2.0 * t
         if not low < new < high:
