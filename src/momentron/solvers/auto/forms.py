@@ -264,9 +264,9 @@ class Form(Movable):
     def block(self, index: np.ndarray) -> np.ndarray:
         """K of some of the rows, C-ordered."""
 
-    def part(self, index: np.ndarray, weights: np.ndarray) -> "Form | None":
-        """Some of the rows at the same point, where the others keep these weights, if that pays."""
-        return None
+    def part(self, index: np.ndarray, weights: np.ndarray) -> "Form":
+        """Some of more rows than coordinates at the same point; the others keep these weights."""
+        raise NotImplementedError
 
     def forget(self) -> None:
         """Give up the memory of what is kept from one direction to the next."""

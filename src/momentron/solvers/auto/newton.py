@@ -53,7 +53,8 @@ def line_search(direction: Direction, z: np.ndarray, loss: Hinge) -> float:
     """
     dp, upper = direction.dp, loss.upper
     fall = loss.stiffness * dp
-    ends, even, near = z - 2.0 * fall, 0.0, slice(None)
+    ends, even = z - 2.0 * fall, 0.0
+    near: Any = slice(None)
     if isinstance(upper, np.ndarray):
         low_end = np.minimum(z, ends)
         stays = np.flatnonzero(low_end >= upper)
@@ -138,13 +139,13 @@ def step_along_mean(form: Form, C: float) -> None:
 
     The search begins at Newton's step: from a step of 1 it would not come down to a tiny C's.
     """
-    loss, start = Hinge(C, shares=form.shares), form.point
+    loss = Hinge(C, shares=form.shares)
     form.point = form.at_weights(form.shares * np.ones(form.m), np.zeros(form.Y.shape[1]))
     (x, b, p), square = form.point, form.norm() ** 2
     pull = loss.stiffness * p
     t = float(pull.sum()) / max(square + float(pull @ p), 1e-300)
     direction = Direction.of(t * x, t * b, t * p, 0.0, t * t * square)
-    form.point = start
+    form.reset()
     form.move(direction, line_search(direction, loss.at(form.p), loss))
 
 
@@ -191,8 +192,8 @@ def minimise_near(form: Form, loss: Hinge, reach: float, most: int, **how: Any) 
         reach = max(reach, float(np.partition(distance, least)[least]))
         is_near = (distance < reach) | loss.is_between(np.broadcast_to(loss.centre, z.shape))
         index = np.flatnonzero(is_near)
-        part = form.part(index, held) if form.point.x.size < index.size <= most else None
-        if part is not None:
+        if form.point.x.size < index.size <= most:
+            part = form.part(index, held)
             found = minimise(part, loss.some(index), **how)
             form.point, how["from_centre"] = part.point, False
             form.refresh()
