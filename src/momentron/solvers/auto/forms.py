@@ -185,26 +185,21 @@ class Movable(ABC):
 
 
 class Form(Movable):
-    """A working set with a current point, from its rows, their ‖a_i‖² and the mean of these.
+    """A working set with a current point, of as many coordinates and intercepts as `sizes` says.
 
-    `squares` count the column of the intercept in, where it is one of the coordinates; `sizes` are
-    the numbers of coordinates and of other intercepts.
+    `scale` is the mean of ‖a_i‖².
     """
 
     has_factors: bool = True  # whether systems are solved by factors, not by products
     gram: np.ndarray | None = None  # K of all its rows, with which x are weights u, w = Aᵀu
+    squares: np.ndarray | None = None  # ‖a_i‖² where x is w, with the column of an intercept in it
 
     def __init__(
-        self,
-        rows: SignedRows,
-        squares: np.ndarray,
-        scale: float,
-        sizes: tuple[int, int],
-        deadline: Deadline,
+        self, rows: SignedRows, scale: float, sizes: tuple[int, int], deadline: Deadline
     ) -> None:
         self.rows, self.m, self.deadline = rows, rows.m, deadline
         self.dual_set, self.shares = rows.dual_set, rows.shares
-        self.Y, self.squares = rows.dual_set.columns, squares  # Y: those of the intercepts
+        self.Y = rows.dual_set.columns  # those of the intercepts
         self.scale = max(scale, 1e-300)
         self.length = math.sqrt(self.scale)  # a typical ‖a_i‖
         self.point = Point(*map(np.zeros, (*sizes, rows.m)))

@@ -25,8 +25,8 @@ class GramForm(Form):
     def __init__(self, rows: SignedRows, K: np.ndarray, deadline: Deadline) -> None:
         self.K = self.gram = K
         self._by_rows = False  # whether products are with the rows, and not with K
-        squares, sizes = K.diagonal().astype(np.float64), (rows.m, rows.dual_set.columns.shape[1])
-        super().__init__(rows, squares, float(squares.sum()) / rows.m, sizes, deadline)
+        scale = float(K.diagonal().sum(dtype=np.float64)) / rows.m
+        super().__init__(rows, scale, (rows.m, rows.dual_set.columns.shape[1]), deadline)
         self._last: tuple[tuple[bool, bytes, bytes], np.ndarray] | None = None
 
     def newton_flops(self, size: int) -> float:

@@ -130,8 +130,9 @@ def _direction(form: Form, state: InteriorPoint) -> _Move:
     with np.errstate(over="ignore"):
         theta = (s / distances).sum(axis=0)
     inverse = 1.0 / np.clip(theta, 1e-290, 1e290)
-    is_dual = form.gram is not None
-    counts = np.ones(form.m, bool) if is_dual else inverse * form.squares > NO_WEIGHT
+    counts = np.ones(form.m, bool)
+    if form.squares is not None:
+        counts = inverse * form.squares > NO_WEIGHT
     solve_system = form.system(Hinge(1.0, shares=inverse), counts)
     residual = 1.0 + signs @ s - form.p
 
@@ -142,7 +143,7 @@ def _direction(form: Form, state: InteriorPoint) -> _Move:
         missing = residual + signs @ (lacking / distances)
         dx, db = solve_system(alpha + inverse * missing)
         dp = form.margins(dx, db)
-        moved = signs[:, None] * (dx if is_dual else inverse * (missing - dp))
+        moved = signs[:, None] * (inverse * (missing - dp) if form.gram is None else dx)
         ds = (lacking - s * moved) / distances
         ds[nearest, every] = 0.0
         ds[nearest, every] = signs[nearest] * (dp - residual - signs @ ds)

@@ -49,7 +49,8 @@ class PrimalForm(Form):
         self.A = rows.bordered(self.beta, is_copied=is_copied)
         self.ridge = np.ones(self.A.k)
         self.ridge[rows.d :] = 0.0
-        super().__init__(rows, squares + self.beta**2, scale, (self.A.k, 0), deadline)
+        self.squares = squares + self.beta**2
+        super().__init__(rows, scale, (self.A.k, 0), deadline)
         self._H: np.ndarray | None = None  # Σ s a aᵀ over the rows S, lower half
         self._S, self._shares = np.zeros(self.m, bool), self.shares
         self._whole: tuple[PrimalForm, np.ndarray] | None = None  # of a part, and its rows there
