@@ -155,7 +155,6 @@ class MomentumState(DescentState):
     g: np.ndarray = field(default_factory=lambda: np.empty(0))
     lam: float = 1.0
     theta: float = 1.0
-    t_mu: int = 0
     potential: float = math.inf  # ψ(0) and what steps lacked; no theorem speaks of warm starts
     dual_rate: float = math.inf
 
@@ -213,8 +212,7 @@ class Momentum(LossMethod):
         # Alg. 1: w_{t+1} = w_t − (θ_t/ρ)(g_t + Zᵀq_t)
         state.w = state.w - (theta / problem.rho) * (state.g + gradient)
         state.potential += problem.shortfall(old, state.evaluate(problem), theta)
-        state.lam, state.theta, state.t_mu = lam, theta, t
-        state.t = t + 1
+        state.lam, state.theta, state.t = lam, theta, t + 1
 
     def candidates(self, problem: MarginProblem, state: MomentumState) -> Candidates:
         found = super().candidates(problem, state)
@@ -223,7 +221,7 @@ class Momentum(LossMethod):
 
     def interval(self, problem: MarginProblem, state: MomentumState) -> tuple[float, float] | None:
         """Theorem 3.1, part 2, at t ≥ 1: ‖Zᵀμ_t‖² − 2 λ_{t−1}² ρ ψ(0)/θ ≤ γ̄² ≤ ‖Zᵀμ_t‖²."""
-        if state.t_mu == 0 or math.isinf(state.potential):
+        if state.t <= 1 or math.isinf(state.potential):  # the t of μ is one less
             return None
         norm = problem.norm(state.z_mu)
         slack = 2.0 * state.dual_rate * problem.rho * state.potential

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from momentron.data.arguments import as_number
 from momentron.errors import InputError
@@ -10,17 +9,11 @@ from momentron.errors import InputError
 Schedule = Callable[[int], float]
 
 
-@dataclass(frozen=True)
-class Constant:
+class Constant(float):
     """The same number for every t."""
 
-    value: float
-
     def __call__(self, t: int) -> float:
-        return self.value
-
-    def __repr__(self) -> str:
-        return repr(self.value)
+        return float(self)
 
 
 def paper_lambda(t: int) -> float:

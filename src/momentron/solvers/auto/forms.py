@@ -8,15 +8,12 @@ matrix (`gram_form`), by d × d matrices, or by conjugate gradients (both in `pr
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.working_rows import SignedRows
-
-if TYPE_CHECKING:
-    from momentron.solvers.auto.gram_form import GramForm
 
 NEAREST = 8  # rows that hold w where none is between the bounds
 VANISHED = 1e-13  # ‖Aᵀq‖ in units of ‖a‖ at which q is a witness
@@ -102,8 +99,9 @@ class Hinge(NamedTuple):
         return self.centre + self.stiffness * (1.0 - p)
 
     def weights(self, z: np.ndarray) -> np.ndarray:
-        """The same in the box."""
-        return in_box(z, self.upper)
+        """The same in the box; np.clip takes three times as long for few numbers."""
+        z = np.maximum(z, 0.0)
+        return np.minimum(z, self.upper) if self.is_boxed else z
 
     def is_between(self, z: np.ndarray) -> np.ndarray:
         """Where there is curvature."""
@@ -131,16 +129,10 @@ class Hinge(NamedTuple):
             return margin_of(dual)
         return length
 
-    def some(self, index: np.ndarray) -> "Hinge":
+    def some(self, index: np.ndarray | slice) -> "Hinge":
         """The same of some of the rows."""
         own = (part[index] if isinstance(part, np.ndarray) else part for part in self[1:])
         return Hinge(self.sigma, *own)
-
-
-def in_box(z: np.ndarray, upper: float | np.ndarray) -> np.ndarray:
-    """z between 0 and u; np.clip takes three times as long for few numbers."""
-    z = np.maximum(z, 0.0)
-    return np.minimum(z, upper) if isinstance(upper, np.ndarray) else z
 
 
 NO_SLACK = Hinge(math.inf)
@@ -193,31 +185,30 @@ class Movable(ABC):
 
 
 class Form(Movable):
-    """A working set with a current point, from its rows, their ‖a_i‖² and the mean of these.
+    """A working set with a current point, of as many coordinates and intercepts as `sizes` says.
 
-    `squares` count the column of the intercept in, where it is one of the coordinates.
+    `scale` is the mean of ‖a_i‖².
     """
 
-    is_dual: bool = False  # whether x are weights u, w = Aᵀu
-    is_explicit: bool = True  # whether margins can be computed from the rows, not from K alone
     has_factors: bool = True  # whether systems are solved by factors, not by products
-    gram: "GramForm | None" = None  # itself, if it has the Gram matrix of all its rows
+    gram: np.ndarray | None = None  # K of all its rows, with which x are weights u, w = Aᵀu
+    squares: np.ndarray | None = None  # ‖a_i‖² where x is w, with the column of an intercept in it
 
     def __init__(
-        self, rows: SignedRows, squares: np.ndarray, scale: float, deadline: Deadline
+        self, rows: SignedRows, scale: float, sizes: tuple[int, int], deadline: Deadline
     ) -> None:
         self.rows, self.m, self.deadline = rows, rows.m, deadline
         self.dual_set, self.shares = rows.dual_set, rows.shares
-        self.Y, self.squares = rows.dual_set.columns, squares  # Y: those of the intercepts
+        self.Y = rows.dual_set.columns  # those of the intercepts
         self.scale = max(scale, 1e-300)
         self.length = math.sqrt(self.scale)  # a typical ‖a_i‖
-        self.reset()
+        self.point = Point(*map(np.zeros, (*sizes, rows.m)))
 
     # --- the current point ---------------------------------------------------------------------
 
-    @abstractmethod
     def reset(self) -> None:
         """Go to w = 0, b = 0."""
+        self.point = Point(*map(np.zeros_like, self.point))
 
     @abstractmethod
     def image(self, x: np.ndarray) -> np.ndarray:
@@ -233,12 +224,12 @@ class Form(Movable):
         self.point = Point(x, b, self.margins(x, b))
 
     @abstractmethod
+    def at_weights(self, u: np.ndarray, b: np.ndarray, w: np.ndarray | None = None) -> Point:
+        """The point w = Aᵀu, which may be known, with these intercepts."""
+
     def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         """Go to a given point, where w = Aᵀu up to rounding."""
-
-    @abstractmethod
-    def at_weights(self, u: np.ndarray, b: np.ndarray) -> Point:
-        """The point w = Aᵀu with these intercepts."""
+        self.point = self.at_weights(u, b, w)
 
     @abstractmethod
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
@@ -261,16 +252,16 @@ class Form(Movable):
         self, loss: Hinge, weights: np.ndarray, between: np.ndarray, *, rough: bool = False
     ) -> Direction:
         dx, db = self.system(loss, between, rough=rough)(weights)
-        image, make = self.image(dx), Direction.of if self.is_dual else Direction
+        image, make = self.image(dx), Direction if self.gram is None else Direction.of
         return make(dx, db, image + self.dual_set.spread(db), *self.slopes(dx, image))
 
     @abstractmethod
     def block(self, index: np.ndarray) -> np.ndarray:
         """K of some of the rows, C-ordered."""
 
-    def part(self, index: np.ndarray, weights: np.ndarray) -> "Form | None":
-        """Some of the rows at the same point, where the others keep these weights, if that pays."""
-        return None
+    def part(self, index: np.ndarray, weights: np.ndarray) -> "Form":
+        """Some of more rows than coordinates at the same point; the others keep these weights."""
+        raise NotImplementedError
 
     def forget(self) -> None:
         """Give up the memory of what is kept from one direction to the next."""
@@ -283,17 +274,13 @@ class Form(Movable):
 
     def bounds(self, alpha: np.ndarray, loss: Hinge = NO_SLACK) -> Bounds:
         """Of the current point and α."""
-        q, p, norm, length = self.dual_set.feasible_or_none(alpha), self.p, self.norm(), math.inf
+        q, norm, length = self.dual_set.feasible_or_none(alpha), self.norm(), math.inf
         if q is not None:
-            length = self.dual_norm(q)
-        if loss is NO_SLACK:
-            is_known = q is not None and norm > 0.0
-            return Bounds(self.dual_set.worst(p) / norm, length) if is_known else UNBOUNDED
-        if q is not None:
-            length = loss.shortest(
-                q, math.hypot(length, np.linalg.norm(q / np.sqrt(loss.stiffness)))
-            )
-        return Bounds(margin_of(loss.primal(norm, p)), length)
+            ridge = np.linalg.norm(q / np.sqrt(loss.stiffness))
+            length = loss.shortest(q, math.hypot(self.dual_norm(q), ridge))
+        if loss is not NO_SLACK:
+            return Bounds(margin_of(loss.primal(norm, self.p)), length)
+        return Bounds(self.dual_set.worst(self.p) / norm if norm > 0.0 else -math.inf, length)
 
     def gap_floor(self, upper: float) -> float:
         """The smallest relative gap that float64 can show: a·w rounds by about u‖a‖‖w‖."""

@@ -1,7 +1,6 @@
-"""Forms in the space of weights, w = Aᵀu, and the one with the Gram matrix of all its rows."""
+"""The form in the space of weights, w = Aᵀu, with the Gram matrix of all its rows."""
 
 import math
-from abc import abstractmethod
 
 import numpy as np
 
@@ -17,25 +16,26 @@ COARSE = 1e-13  # ten times the rounding of products with K, in units of ‖a‖
 SINGLE_STIFFNESS = 1e3  # σ in units of 1/mean‖a‖² up to which single precision serves
 
 
-class DualForm(Form):
-    """w = Aᵀu: p = Ku + Yb, and a point's x is u."""
+class GramForm(Form):
+    """For fewer rows than features, and for working sets of kernels: the Gram matrix K = AAᵀ.
 
-    is_dual = True
+    A point's x is u, with w = Aᵀu and p = Ku + Yb.
+    """
 
-    def reset(self) -> None:
-        nothing = np.zeros(self.m)
-        self.point = Point(nothing, np.zeros(self.Y.shape[1]), nothing)
+    def __init__(self, rows: SignedRows, K: np.ndarray, deadline: Deadline) -> None:
+        self.K = self.gram = K
+        self._by_rows = False  # whether products are with the rows, and not with K
+        scale = float(K.diagonal().sum(dtype=np.float64)) / rows.m
+        super().__init__(rows, scale, (rows.m, rows.dual_set.columns.shape[1]), deadline)
+        self._last: tuple[tuple[bool, bytes, bytes], np.ndarray] | None = None
 
-    @abstractmethod
-    def solved(
-        self, loss: Hinge, index: np.ndarray, rhs: np.ndarray, missing: np.ndarray, *, rough: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(z, db) with (K + 1/σ)z + Y db = rhs and Yᵀz = missing, on the named rows."""
+    def newton_flops(self, size: int) -> float:
+        return size**3 / 3.0 + 2.0 * self.m**2
 
-    def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
-        self.point = self.at_weights(u, b)
+    def image(self, u: np.ndarray) -> np.ndarray:
+        return self.rows.products(self.rows.combine(u)) if self._by_rows else matvec(self.K, u)
 
-    def at_weights(self, u: np.ndarray, b: np.ndarray) -> Point:
+    def at_weights(self, u: np.ndarray, b: np.ndarray, w: np.ndarray | None = None) -> Point:
         return Point(u, b, self.margins(u, b))
 
     def norm(self) -> float:
@@ -61,32 +61,17 @@ class DualForm(Form):
             if du.any():
                 rhs -= self.image(du)[index]
             missing = -(self.Y.T @ (u + du))
-            du[index], db = self.solved(loss, index, rhs, missing, rough=rough)
+            # (K + 1/σ) du + Y db = rhs on these rows, and Yᵀdu = missing
+            factor = self._factor(loss, index, rough)
+            du[index], db = bordered_solve(factor, rhs, self.Y[index], missing)
             return du, db
 
         return solve
 
-
-class GramForm(DualForm):
-    """For fewer rows than features, and for working sets of kernels: the Gram matrix K = AAᵀ."""
-
-    def __init__(self, rows: SignedRows, K: np.ndarray, deadline: Deadline) -> None:
-        self.K, self.is_explicit, self.gram = K, rows.is_explicit, self
-        self._by_rows = False  # whether products are with the rows, and not with K
-        squares = K.diagonal().astype(np.float64)
-        super().__init__(rows, squares, float(squares.sum()) / rows.m, deadline)
-        self._last: tuple[tuple[bool, bytes, bytes], np.ndarray] | None = None
-
-    def newton_flops(self, size: int) -> float:
-        return size**3 / 3.0 + 2.0 * self.m**2
-
-    def image(self, u: np.ndarray) -> np.ndarray:
-        return self.rows.products(self.rows.combine(u)) if self._by_rows else matvec(self.K, u)
-
     def bounds(self, alpha: np.ndarray, loss: Hinge = NO_SLACK) -> Bounds:
         """The same; by the rows, and so the point's margins, where K is too coarse for the gap."""
         found = super().bounds(alpha, loss)
-        if self.is_explicit and COARSE * self.scale > min(found.gap, 1.0) * found.upper**2:
+        if self.rows.is_explicit and COARSE * self.scale > min(found.gap, 1.0) * found.upper**2:
             self._by_rows = True
             self.refresh()
             found, self._by_rows = super().bounds(alpha, loss), False
@@ -94,11 +79,6 @@ class GramForm(DualForm):
 
     def block(self, index: np.ndarray) -> np.ndarray:
         return self.K.copy() if index.size == self.m else submatrix(self.K, index)
-
-    def solved(
-        self, loss: Hinge, index: np.ndarray, rhs: np.ndarray, missing: np.ndarray, *, rough: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return bordered_solve(self._factor(loss, index, rough), rhs, self.Y[index], missing)
 
     def leaves(self, weights: np.ndarray) -> float:
         if self._last is None or self._last[1].dtype != np.float32:

@@ -273,7 +273,7 @@ def solve_by_newton(
         return gap, is_over
 
     # stalling means about as many support vectors as features: the interior point is better there
-    steps = STALLED if form.is_explicit else KERNEL_STALLED
+    steps = STALLED if form.rows.is_explicit else KERNEL_STALLED
     schedule = Schedule(GROWTH, LAST_SIGMA / form.scale, UPDATES, steps, gives_up=True)
     loss = Hinge(sigma / form.scale, centre=lam, shares=form.shares)
     lam, gap = multipliers(form, loss, schedule, measure)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from momentron.solvers.auto.forms import Direction, Form, Hinge, Movable, in_box
+from momentron.solvers.auto.forms import Direction, Form, Hinge, Movable
 
 SEARCH_STEPS = 30  # of a line search
 SEARCH_ACCURACY = 1e-3  # of its slope: more changes no number of Newton steps
@@ -53,31 +53,30 @@ def line_search(direction: Direction, z: np.ndarray, loss: Hinge) -> float:
     """
     dp, upper = direction.dp, loss.upper
     fall = loss.stiffness * dp
-    ends, even, own = z - 2.0 * fall, 0.0, upper
+    ends, even = z - 2.0 * fall, 0.0
     near: Any = slice(None)
     if isinstance(upper, np.ndarray):
         low_end = np.minimum(z, ends)
         stays = np.flatnonzero(low_end >= upper)
         even = float(upper[stays] @ dp[stays])
         near = np.flatnonzero((np.maximum(z, ends) > 0.0) & (low_end < upper))
-        own = upper[near]
     elif z.size > MANY_ROWS:
         near = np.flatnonzero(np.maximum(z, ends) > 0.0)
-    part, falls, slopes = z[near], fall[near], dp[near]
+    own, part, falls, slopes = loss.some(near), z[near], fall[near], dp[near]
     low, high, t, enough = 0.0, math.inf, 1.0, 0.0
     for k in range(SEARCH_STEPS):
         if t > 2.0:
-            even, part, falls, slopes, own = 0.0, z, fall, dp, upper
+            even, own, part, falls, slopes = 0.0, loss, z, fall, dp
         rest = part - t * falls
-        pull = even + float(in_box(rest, own) @ slopes)
+        pull = even + float(own.weights(rest) @ slopes)
         g = direction.slope + t * direction.curvature - pull
         if k == 0:
-            begun = even + float(in_box(part, own) @ slopes)
+            begun = even + float(own.weights(part) @ slopes)
             enough = SEARCH_ACCURACY * abs(direction.slope - begun)
         if abs(g) <= enough:
             return t
         low, high = (low, t) if g > 0.0 else (t, high)
-        between = (rest > 0.0) & (rest < own)
+        between = own.is_between(rest)
         h = direction.curvature + float(falls[between] @ slopes[between])
         new = t - g / h if h > 0.0 else 2.0 * t
         if not low < new < high:
@@ -140,13 +139,13 @@ def step_along_mean(form: Form, C: float) -> None:
 
     The search begins at Newton's step: from a step of 1 it would not come down to a tiny C's.
     """
-    loss, start = Hinge(C, shares=form.shares), form.point
+    loss = Hinge(C, shares=form.shares)
     form.point = form.at_weights(form.shares * np.ones(form.m), np.zeros(form.Y.shape[1]))
     (x, b, p), square = form.point, form.norm() ** 2
     pull = loss.stiffness * p
     t = float(pull.sum()) / max(square + float(pull @ p), 1e-300)
     direction = Direction.of(t * x, t * b, t * p, 0.0, t * t * square)
-    form.point = start
+    form.reset()
     form.move(direction, line_search(direction, loss.at(form.p), loss))
 
 
@@ -193,8 +192,8 @@ def minimise_near(form: Form, loss: Hinge, reach: float, most: int, **how: Any) 
         reach = max(reach, float(np.partition(distance, least)[least]))
         is_near = (distance < reach) | loss.is_between(np.broadcast_to(loss.centre, z.shape))
         index = np.flatnonzero(is_near)
-        part = form.part(index, held) if form.point.x.size < index.size <= most else None
-        if part is not None:
+        if form.point.x.size < index.size <= most:
+            part = form.part(index, held)
             found = minimise(part, loss.some(index), **how)
             form.point, how["from_centre"] = part.point, False
             form.refresh()

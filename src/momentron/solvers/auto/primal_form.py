@@ -38,10 +38,7 @@ class PrimalForm(Form):
     """
 
     def __init__(
-        self,
-        rows: SignedRows,
-        deadline: Deadline,
-        squares: np.ndarray | None = None,
+        self, rows: SignedRows, deadline: Deadline, squares: np.ndarray | None = None
     ) -> None:
         is_copied = squares is None and not rows.is_sparse
         squares = rows.squares() if squares is None else squares
@@ -52,7 +49,8 @@ class PrimalForm(Form):
         self.A = rows.bordered(self.beta, is_copied=is_copied)
         self.ridge = np.ones(self.A.k)
         self.ridge[rows.d :] = 0.0
-        super().__init__(rows, squares + self.beta**2, scale, deadline)
+        self.squares = squares + self.beta**2
+        super().__init__(rows, scale, (self.A.k, 0), deadline)
         self._H: np.ndarray | None = None  # Σ s a aᵀ over the rows S, lower half
         self._S, self._shares = np.zeros(self.m, bool), self.shares
         self._whole: tuple[PrimalForm, np.ndarray] | None = None  # of a part, and its rows there
@@ -61,20 +59,12 @@ class PrimalForm(Form):
     def newton_flops(self, size: int) -> float:
         return self.A.k**3 / 3.0 + float(size) * self.A.k**2
 
-    def reset(self) -> None:
-        self.point = Point(np.zeros(self.A.k), NOWHERE, np.zeros(self.m))
-
     def image(self, x: np.ndarray) -> np.ndarray:
         return self.A.products(x)
 
-    def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
+    def at_weights(self, u: np.ndarray, b: np.ndarray, w: np.ndarray | None = None) -> Point:
+        w = self.rows.combine(u) if w is None else w
         x = np.append(w, b / self.beta) if self.beta else w
-        self.point = Point(x, NOWHERE, self.image(x))
-
-    def at_weights(self, u: np.ndarray, b: np.ndarray) -> Point:
-        x = self.A.combine(u)
-        if self.beta:
-            x[self.rows.d :] = b / self.beta
         return Point(x, NOWHERE, self.image(x))
 
     def norm(self) -> float:
@@ -146,7 +136,6 @@ class PrimalForm(Form):
         part.pull, part._whole = self.A.combine(held), (self, index)
         part.A = part.rows = self.A.some(index)
         part.m, part.shares = index.size, part.A.shares
-        part.Y, part.squares = self.Y[index], self.squares[index]
         part.point = self.point._replace(p=self.p[index])
         return part
 
@@ -159,8 +148,8 @@ class SpannedForm(PrimalForm):
         spanned = SignedRows(np.ascontiguousarray(X), rows.signs, rows.dual_set, rows.shares)
         super().__init__(spanned, deadline)
 
-    def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
-        super().warm(self.B.T @ w, b, u)
+    def at_weights(self, u: np.ndarray, b: np.ndarray, w: np.ndarray | None = None) -> Point:
+        return super().at_weights(u, b, None if w is None else self.B.T @ w)
 
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
         v, b = super().answer()

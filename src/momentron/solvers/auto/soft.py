@@ -389,7 +389,7 @@ class SoftSearch(Search):
     def _solve_inside(self, form: Form) -> None:
         """The working set by the interior point, and then to the last digits."""
         prices = self.problem.prices[self.W]
-        alpha = interior_point(form, INTERIOR_GOAL * self.tol, prices).alpha
+        alpha = interior_point(form, INTERIOR_GOAL * self.tol, self.set_loss).alpha
         self._take(form, alpha)
         self._has_exchanged(form, _sided(form.p, alpha, prices))
 
