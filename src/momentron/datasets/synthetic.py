@@ -211,19 +211,13 @@ def make_nonseparable(
 
     Parameters
     ----------
-    n_samples, n_features : int
-        Shape of X.
+    n_samples, n_features, fit_intercept, dtype, random_state
+        As for `make_separable`; the proof is exact in both types.
     n_support : int
         Rows of the vanishing combination, from 1 (then that row is zero; 2 with intercept).
-    fit_intercept : bool
-        Build for an unpenalised intercept.
     overlap : float
         The support rows reach about this far across the plane that separates all other rows
         (by at least 0.1), positive: the smaller, the closer to separable.
-    dtype : float64 or float32
-        Type of X; the proof is exact in both.
-    random_state : int, Generator, RandomState or None
-        Source of randomness.
 
     Returns
     -------
@@ -268,16 +262,10 @@ def make_touching(
 
     Parameters
     ----------
-    n_samples, n_features : int
-        Shape of X.
+    n_samples, n_features, fit_intercept, dtype, random_state
+        As for `make_separable`; at moderate sizes all values are integers below 2¹⁵ in modulus.
     n_support : int
         Rows on the plane, from 1 (then that row is zero; 2 with intercept) to `n_samples`.
-    fit_intercept : bool
-        Let the plane miss the origin.
-    dtype : float64 or float32
-        Type of X; all its values are integers below 2¹⁵ in modulus at moderate sizes.
-    random_state : int, Generator, RandomState or None
-        Source of randomness.
 
     Returns
     -------
@@ -343,19 +331,13 @@ def make_sparse_separable(
 
     Parameters
     ----------
-    n_samples, n_features : int
-        Shape of X.
+    n_samples, n_features, margin, fit_intercept, random_state
+        As for `make_separable`.
     density : float
         Share of nonzeros in a row, above 0 and at most 1.
     n_support : int
         Rows on the margin, from 1 (2 with intercept) to `n_samples`. The more, the more
         features share w: with very few, few features decide.
-    margin : float
-        The best margin, positive.
-    fit_intercept : bool
-        Build for an unpenalised intercept.
-    random_state : int, Generator, RandomState or None
-        Source of randomness.
 
     Returns
     -------
