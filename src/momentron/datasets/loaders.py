@@ -246,13 +246,9 @@ def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bo
     folders = (data_dir, os.environ.get(ENVIRONMENT), cache)
     places = [Path(folder).expanduser() for folder in folders if folder]
     remedy = f"set {ENVIRONMENT} to a folder that holds {' and '.join(source.files)}"
-
-    def found() -> list[Path] | None:
-        listed = (_find(source.files, place) for place in places)
-        return next((paths for paths in listed if len(paths) == len(source.files)), None)
-
-    paths = found()
-    if paths is None and download and not source.obtain:
+    listed = (_find(source.files, place) for place in places)
+    paths = next((paths for paths in listed if len(paths) == len(source.files)), [])
+    if not paths and download and not source.obtain:
         try:
             for file, urls in source.files.items():
                 if not _find([file], cache):
@@ -262,8 +258,8 @@ def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bo
                 f"data set {short(name)} could not be downloaded to {cache}: {one_line(error)}; "
                 f"{remedy}"
             ) from error
-        paths = found()
-    if paths is None:
+        paths = _find(source.files, cache)
+    if len(paths) < len(source.files):
         if source.obtain:
             remedy += f" ({source.obtain})"
         elif not download:

@@ -287,11 +287,10 @@ def make_touching(
     y = draw_labels(rng, n_samples)
     # The last support row is what the others leave: one weight of 2 evens out an odd number.
     k = np.ones(n_support, dtype=np.int64)
-    if fit_intercept and n_support % 2:
-        y[:n_support] = np.resize([1, -1], n_support)
-        k[1] = 2
-    elif fit_intercept:
-        y[:n_support] = np.resize([-1, 1], n_support)
+    if fit_intercept:
+        is_odd = n_support % 2
+        y[:n_support] = np.resize([1, -1] if is_odd else [-1, 1], n_support)
+        k[1] += is_odd
     heights = rng.integers(1, 5, n_samples)
     heights[:n_support] = 0
     X = rng.integers(-3, 4, (n_samples, n_features))
@@ -412,10 +411,10 @@ def _dyadic_counts(
     With intercept the two classes have equal sums.
     """
     n = len(y)
-    total = 2 ** (int(np.ceil(np.log2(n))) + 3) if n > 1 else 1
-    k = np.zeros(n, dtype=np.int64)
     if n == 1:
         return np.ones(1, dtype=np.int64)
+    total = 2 ** (int(np.ceil(np.log2(n))) + 3)
+    k = np.zeros(n, dtype=np.int64)
     # The last row balances the others: a share of about 1/√n keeps its norm near theirs.
     share = max(total // 2 ** max(1, round(np.log2(n) / 2)), 1)
     groups = [np.arange(n)]
