@@ -359,11 +359,12 @@ def make_sparse_separable(
     rng = as_generator(random_state)
     k = max(1, round(density * n_features))
     y = draw_labels(rng, n_samples)
-    n_plus = int(np.count_nonzero(y[:n_support] == 1))
-    n_blocks = min(n_plus, n_support - n_plus) if fit_intercept else n_support
+    sides = [np.flatnonzero(y[:n_support] == s) for s in (-1, 1)]
+    sides = sides if fit_intercept else [np.arange(n_support)]
+    n_blocks = min(map(len, sides))
     w, informative, other = _spread_direction(rng, n_features, min(n_features, 2 * k * n_blocks))
     b = float(margin * rng.standard_normal()) if fit_intercept else 0.0
-    base, q = _block_rows(rng, w, informative, y[:n_support], margin, b, fit_intercept)
+    base, q = _block_rows(rng, w, informative, sides, y[:n_support] * margin - b)
     draw = partial(_draw_rows, rng, (informative, other), n_features)
     top = base + _exchange(draw, w, q, y[:n_support], max(1, k // 2))
     heights = margin * (1.05 + rng.exponential(size=n_samples - n_support))
@@ -466,15 +467,12 @@ def _block_rows(
     rng: np.random.Generator,
     w: Floats,
     informative: NDArray[np.int64],
-    y: NDArray[np.int64],
-    margin: float,
-    b: float,
-    fit_intercept: bool,
+    sides: list[NDArray[np.int64]],
+    heights: Floats,
 ) -> tuple[Any, Floats]:
-    """Return the support rows before noise, and their dual weights."""
-    n = len(y)
-    sides = [np.flatnonzero(y == s) for s in (-1, 1)] if fit_intercept else [np.arange(n)]
-    n_blocks = min(len(informative), *(len(rows) for rows in sides))
+    """Return the support rows before noise, whose products with w are these; and their weights."""
+    n = len(heights)
+    n_blocks = min(len(informative), *map(len, sides))
     blocks = np.array_split(informative, n_blocks)
     mass = np.array([w[block] @ w[block] for block in blocks])
     block_of = np.empty(n, dtype=np.int64)
@@ -484,7 +482,7 @@ def _block_rows(
         shares = np.bincount(block_of[rows], weights=q[rows], minlength=n_blocks)
         q[rows] *= (mass / shares)[block_of[rows]] / len(sides)
     pieces = [blocks[j] for j in block_of]
-    scale = (y * margin - b) / mass[block_of]
+    scale = heights / mass[block_of]
     data = np.concatenate([c * w[piece] for c, piece in zip(scale, pieces, strict=True)])
     indptr = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])])
     return csr_matrix((data, np.concatenate(pieces), indptr), shape=(n, len(w))), q
