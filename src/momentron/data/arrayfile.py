@@ -45,13 +45,7 @@ def write_arrays(
 
 
 def read_arrays(stream: IO[bytes], title: bytes) -> tuple[dict[str, str], Arrays]:
-    """The words and the arrays of a file of this title.
-
-    Raises
-    ------
-    UnreadableFile
-        Also if the arrays would take more than all memory; nothing was read then.
-    """
+    """The words and the arrays of a file of this title; nothing is read if memory is too small."""
     if stream.read(len(title)) != title:
         raise UnreadableFile("is not a checkpoint of this version")
     digest = stream.read(65)  # in hexadecimal, and the end of its line

@@ -55,10 +55,7 @@ MD5 = {  # of the files for which it is known
 def read_mnist(paths: list[Path]) -> Bunch:
     """Read the four IDX files: training images and labels, test images and labels."""
     images, y, test_images, y_test = map(_read_idx, paths)
-    for part, labels in ((images, y), (test_images, y_test)):
-        if len(part) != len(labels):
-            raise ValueError(f"{len(part)} images, but {len(labels)} labels")
-    X, X_test = images.reshape(len(y), -1), test_images.reshape(len(y_test), -1)
+    X, X_test = (part.reshape(len(part), -1) for part in (images, test_images))
     return Bunch(X=X, y=y, X_test=X_test, y_test=y_test)
 
 
@@ -103,10 +100,7 @@ def read_genes(paths: list[Path]) -> Bunch:
 
 def read_text(paths: list[Path]) -> Bunch:
     """Read a scipy.sparse npz and the labels next to it."""
-    X, y = load_npz(paths[0]).tocsr(), array_of(unpacked(paths[1]))
-    if X.shape[0] != len(y):
-        raise ValueError(f"{X.shape[0]} rows, but {len(y)} labels")
-    return Bunch(X=X, y=y)
+    return Bunch(X=load_npz(paths[0]).tocsr(), y=array_of(unpacked(paths[1])))
 
 
 # --- the sets -------------------------------------------------------------------------------------
@@ -252,13 +246,9 @@ def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bo
     folders = (data_dir, os.environ.get(ENVIRONMENT), cache)
     places = [Path(folder).expanduser() for folder in folders if folder]
     remedy = f"set {ENVIRONMENT} to a folder that holds {' and '.join(source.files)}"
-
-    def found() -> list[Path] | None:
-        listed = (_find(source.files, place) for place in places)
-        return next((paths for paths in listed if len(paths) == len(source.files)), None)
-
-    paths = found()
-    if paths is None and download and not source.obtain:
+    listed = (_find(source.files, place) for place in places)
+    paths = next((paths for paths in listed if len(paths) == len(source.files)), [])
+    if not paths and download and not source.obtain:
         try:
             for file, urls in source.files.items():
                 if not _find([file], cache):
@@ -268,8 +258,8 @@ def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bo
                 f"data set {short(name)} could not be downloaded to {cache}: {one_line(error)}; "
                 f"{remedy}"
             ) from error
-        paths = found()
-    if paths is None:
+        paths = _find(source.files, cache)
+    if len(paths) < len(source.files):
         if source.obtain:
             remedy += f" ({source.obtain})"
         elif not download:
@@ -277,7 +267,12 @@ def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bo
         looked = ", ".join(map(str, places))
         raise InputError(f"data set {short(name)} was not found in: {looked}; {remedy}")
     try:
-        return source.read(paths)
+        found = source.read(paths)
+        for part in ("", "_test") if "y_test" in found else ("",):
+            n_rows, n_labels = found[f"X{part}"].shape[0], len(found[f"y{part}"])
+            if n_rows != n_labels:
+                raise ValueError(f"{n_rows} rows, but {n_labels} labels")
+        return found
     except Exception as error:  # a damaged file can raise anything
         shown = " or ".join(map(str, paths))
         raise InputError(

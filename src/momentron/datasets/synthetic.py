@@ -211,19 +211,13 @@ def make_nonseparable(
 
     Parameters
     ----------
-    n_samples, n_features : int
-        Shape of X.
+    n_samples, n_features, fit_intercept, dtype, random_state
+        As for `make_separable`; the proof is exact in both types.
     n_support : int
         Rows of the vanishing combination, from 1 (then that row is zero; 2 with intercept).
-    fit_intercept : bool
-        Build for an unpenalised intercept.
     overlap : float
         The support rows reach about this far across the plane that separates all other rows
         (by at least 0.1), positive: the smaller, the closer to separable.
-    dtype : float64 or float32
-        Type of X; the proof is exact in both.
-    random_state : int, Generator, RandomState or None
-        Source of randomness.
 
     Returns
     -------
@@ -268,16 +262,10 @@ def make_touching(
 
     Parameters
     ----------
-    n_samples, n_features : int
-        Shape of X.
+    n_samples, n_features, fit_intercept, dtype, random_state
+        As for `make_separable`; at moderate sizes all values are integers below 2¹⁵ in modulus.
     n_support : int
         Rows on the plane, from 1 (then that row is zero; 2 with intercept) to `n_samples`.
-    fit_intercept : bool
-        Let the plane miss the origin.
-    dtype : float64 or float32
-        Type of X; all its values are integers below 2¹⁵ in modulus at moderate sizes.
-    random_state : int, Generator, RandomState or None
-        Source of randomness.
 
     Returns
     -------
@@ -299,11 +287,10 @@ def make_touching(
     y = draw_labels(rng, n_samples)
     # The last support row is what the others leave: one weight of 2 evens out an odd number.
     k = np.ones(n_support, dtype=np.int64)
-    if fit_intercept and n_support % 2:
-        y[:n_support] = np.resize([1, -1], n_support)
-        k[1] = 2
-    elif fit_intercept:
-        y[:n_support] = np.resize([-1, 1], n_support)
+    if fit_intercept:
+        is_odd = n_support % 2
+        y[:n_support] = np.resize([1, -1] if is_odd else [-1, 1], n_support)
+        k[1] += is_odd
     heights = rng.integers(1, 5, n_samples)
     heights[:n_support] = 0
     X = rng.integers(-3, 4, (n_samples, n_features))
@@ -343,19 +330,13 @@ def make_sparse_separable(
 
     Parameters
     ----------
-    n_samples, n_features : int
-        Shape of X.
+    n_samples, n_features, margin, fit_intercept, random_state
+        As for `make_separable`.
     density : float
         Share of nonzeros in a row, above 0 and at most 1.
     n_support : int
         Rows on the margin, from 1 (2 with intercept) to `n_samples`. The more, the more
         features share w: with very few, few features decide.
-    margin : float
-        The best margin, positive.
-    fit_intercept : bool
-        Build for an unpenalised intercept.
-    random_state : int, Generator, RandomState or None
-        Source of randomness.
 
     Returns
     -------
@@ -378,11 +359,12 @@ def make_sparse_separable(
     rng = as_generator(random_state)
     k = max(1, round(density * n_features))
     y = draw_labels(rng, n_samples)
-    n_plus = int(np.count_nonzero(y[:n_support] == 1))
-    n_blocks = min(n_plus, n_support - n_plus) if fit_intercept else n_support
+    sides = [np.flatnonzero(y[:n_support] == s) for s in (-1, 1)]
+    sides = sides if fit_intercept else [np.arange(n_support)]
+    n_blocks = min(map(len, sides))
     w, informative, other = _spread_direction(rng, n_features, min(n_features, 2 * k * n_blocks))
     b = float(margin * rng.standard_normal()) if fit_intercept else 0.0
-    base, q = _block_rows(rng, w, informative, y[:n_support], margin, b, fit_intercept)
+    base, q = _block_rows(rng, w, informative, sides, y[:n_support] * margin - b)
     draw = partial(_draw_rows, rng, (informative, other), n_features)
     top = base + _exchange(draw, w, q, y[:n_support], max(1, k // 2))
     heights = margin * (1.05 + rng.exponential(size=n_samples - n_support))
@@ -430,10 +412,10 @@ def _dyadic_counts(
     With intercept the two classes have equal sums.
     """
     n = len(y)
-    total = 2 ** (int(np.ceil(np.log2(n))) + 3) if n > 1 else 1
-    k = np.zeros(n, dtype=np.int64)
     if n == 1:
         return np.ones(1, dtype=np.int64)
+    total = 2 ** (int(np.ceil(np.log2(n))) + 3)
+    k = np.zeros(n, dtype=np.int64)
     # The last row balances the others: a share of about 1/√n keeps its norm near theirs.
     share = max(total // 2 ** max(1, round(np.log2(n) / 2)), 1)
     groups = [np.arange(n)]
@@ -485,15 +467,12 @@ def _block_rows(
     rng: np.random.Generator,
     w: Floats,
     informative: NDArray[np.int64],
-    y: NDArray[np.int64],
-    margin: float,
-    b: float,
-    fit_intercept: bool,
+    sides: list[NDArray[np.int64]],
+    heights: Floats,
 ) -> tuple[Any, Floats]:
-    """Return the support rows before noise, and their dual weights."""
-    n = len(y)
-    sides = [np.flatnonzero(y == s) for s in (-1, 1)] if fit_intercept else [np.arange(n)]
-    n_blocks = min(len(informative), *(len(rows) for rows in sides))
+    """Return the support rows before noise, whose products with w are these; and their weights."""
+    n = len(heights)
+    n_blocks = min(len(informative), *map(len, sides))
     blocks = np.array_split(informative, n_blocks)
     mass = np.array([w[block] @ w[block] for block in blocks])
     block_of = np.empty(n, dtype=np.int64)
@@ -503,7 +482,7 @@ def _block_rows(
         shares = np.bincount(block_of[rows], weights=q[rows], minlength=n_blocks)
         q[rows] *= (mass / shares)[block_of[rows]] / len(sides)
     pieces = [blocks[j] for j in block_of]
-    scale = (y * margin - b) / mass[block_of]
+    scale = heights / mass[block_of]
     data = np.concatenate([c * w[piece] for c, piece in zip(scale, pieces, strict=True)])
     indptr = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])])
     return csr_matrix((data, np.concatenate(pieces), indptr), shape=(n, len(w))), q

@@ -20,17 +20,10 @@ _DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
 def as_exact(X: Any, decimals: str = "binary") -> Any:
     """X in float32 or float64 with unchanged values, or InputError with the first that changes.
 
-    Parameters
-    ----------
-    X : array, sparse matrix, tensor, data frame, nested lists, buffer or anything numpy can read
-        Read once. Floats are returned without a copy.
-    decimals : {"binary", "shortest"}
-        What a float stands for: its own value, or the shortest decimal that prints as it. With
-        "shortest" a float32 of 0.1 becomes the float64 of 0.1, and Decimal("0.1") passes.
-
-    Returns
-    -------
-    ndarray of any shape; or a CSR or CSC matrix whose indices are sorted and come once
+    X is an array, sparse matrix, tensor, data frame, nested lists, a buffer or anything that numpy
+    can read, and is read once; floats are returned without a copy. A sparse matrix comes back as
+    CSR or CSC, whose indices are sorted and come once. `decimals` says what a float stands for: its
+    own value ("binary"), or the shortest decimal that prints as it ("shortest").
     """
     if type(X) is np.ndarray:
         return _as_floats(X, decimals)
@@ -63,8 +56,8 @@ def _as_floats(values: np.ndarray, decimals: str = "binary") -> np.ndarray:
 
 def _require(values: np.ndarray, decimals: str = "binary") -> None:
     kind, size = values.dtype.kind, values.dtype.itemsize
-    if kind == "O":
-        _require_objects(values.ravel(), decimals)
+    if kind in "OUST":
+        _require_objects(values.ravel().tolist(), decimals)
     elif kind in "iu" and size == 8:
         if values.size and (values.max() > LARGEST_SAFE or values.min() < -LARGEST_SAFE):
             large = (values > LARGEST_SAFE) | (values < -LARGEST_SAFE)
@@ -75,9 +68,6 @@ def _require(values: np.ndarray, decimals: str = "binary") -> None:
         changed = np.flatnonzero((back != values) & (values == values))
         if changed.size:
             _refuse(values.ravel()[changed[0]])
-    elif kind in "UST":
-        texts = values.ravel().tolist()
-        _require_texts([text.decode("latin-1") if kind == "S" else text for text in texts])
     elif kind == "c":
         _refuse_complex()
     elif kind in "mM":

@@ -46,11 +46,8 @@ def read_npy(content: bytes, options: TableOptions) -> Table:
     target = position(-1 if options.target is None else options.target, None, width)
     if options.weight is not None:
         weight = position(options.weight, None, width, what="weight")
-        if weight == target or width < 3:
-            raise InputError(
-                f"needs columns for features, labels and weights; it has {width}, and its "
-                f"labels are in column {target}"
-            )
+        if weight == target:
+            raise InputError(f"has its labels in column {target}; weights need another column")
     X = _finite(array, [place for place in range(width) if place not in (target, weight)])
     weights = None if weight is None else _finite(array, [weight]).ravel()
     return Table(X, as_labels(array[:, target]), weights=weights)

@@ -256,10 +256,9 @@ def _parse(
     """
     content = "\n".join(lines).encode()
     has_commas = delimiter != "," and (options.decimal == "," or b"," in content)
-    needs_text = bool(options.na) or has_commas or may_change(content)
-    if needs_text:
-        return _read_csv(content, delimiter, width, range(width))
-    if len(lines) <= max(FEW, width) and delimiter != " " and b'"' not in content:
+    if options.na or has_commas or may_change(content):
+        words = range(width)
+    elif len(lines) <= max(FEW, width) and delimiter != " " and b'"' not in content:
         with suppress(ValueError):
             return _read_numbers(lines, delimiter, width, words)
     columns = _read_csv(content, delimiter, width, words)
