@@ -36,36 +36,29 @@ SAME = ("method", "lower", "upper", "gap", "margin", "is_soft", "passes", "secon
 def fit(
     source: Source,
     method: Annotated[
-        str, typer.Option(help="auto, momentum, batch-perceptron, …, or module:Class of a solver.")
+        str, "auto, momentum, batch-perceptron, …, or module:Class of a solver."
     ] = "auto",
-    tol: Annotated[float, typer.Option(help="Relative gap to certify.")] = 1e-6,
-    max_iter: Annotated[int | None, typer.Option(help="Iteration budget.")] = None,
+    tol: Annotated[float, "Relative gap to certify."] = 1e-6,
+    max_iter: Annotated[int | None, "Iteration budget."] = None,
     max_time: MaxTime = None,
-    max_memory: Annotated[
-        str | None, typer.Option(help="Memory limit, not counting the data, such as 1GB.")
-    ] = None,
-    intercept: Annotated[bool, typer.Option(help="Fit an unpenalised intercept.")] = True,
+    max_memory: Annotated[str | None, "Memory limit, not counting the data, such as 1GB."] = None,
+    intercept: Annotated[bool, "Fit an unpenalised intercept."] = True,
     C: Annotated[
         float,
         typer.Option("-C", "--C", help="Cost of slack (soft margin); inf means the hard margin."),
     ] = math.inf,
-    penalty: Annotated[
-        str, typer.Option(help="What slack costs: squared_hinge or hinge.")
-    ] = "squared_hinge",
+    penalty: Annotated[str, "What slack costs: squared_hinge or hinge."] = "squared_hinge",
     class_weight: Annotated[
-        str | None,
-        typer.Option(help="balanced, or weights such as 0=1,1=20: factors of C by class."),
+        str | None, "balanced, or weights such as 0=1,1=20: factors of C by class."
     ] = None,
     kernel: Annotated[
-        str | None, typer.Option(help="rbf, poly, laplacian, linear; precomputed: X is the matrix.")
+        str | None, "rbf, poly, laplacian, linear; precomputed: X is the matrix."
     ] = None,
-    gamma: Annotated[
-        str, typer.Option(help="Kernel parameter: scale, auto or a number.")
-    ] = "scale",
-    degree: Annotated[int, typer.Option(help="Kernel parameter, for poly: its degree.")] = 3,
-    coef0: Annotated[float, typer.Option(help="Kernel parameter, for poly: its constant.")] = 0.0,
-    cache_size: Annotated[float, typer.Option(help="Memory for kernel values, in MB.")] = 1000.0,
-    save: Annotated[Path | None, typer.Option(help="Write the model to this .npz file.")] = None,
+    gamma: Annotated[str, "Kernel parameter: scale, auto or a number."] = "scale",
+    degree: Annotated[int, "Kernel parameter, for poly: its degree."] = 3,
+    coef0: Annotated[float, "Kernel parameter, for poly: its constant."] = 0.0,
+    cache_size: Annotated[float, "Memory for kernel values, in MB."] = 1000.0,
+    save: Annotated[Path | None, "Write the model to this .npz file."] = None,
     out_of_core: Annotated[
         bool | None,
         typer.Option(
@@ -75,17 +68,13 @@ def fit(
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(
-            help="Memory limit for --out-of-core, about 700MB by default, besides some 200 bytes "
-            "per row, or per row and class if there are more than two."
-        ),
+        "Memory limit for --out-of-core, about 700MB by default, besides some 200 bytes "
+        "per row, or per row and class if there are more than two.",
     ] = None,
     dask: Annotated[
-        str | None, typer.Option(help="Dask scheduler address; its workers read DATA and keep it.")
+        str | None, "Dask scheduler address; its workers read DATA and keep it."
     ] = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="Save progress to this file, and resume from it.")
-    ] = None,
+    checkpoint: Annotated[Path | None, "Save progress to this file, and resume from it."] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Fit the maximum-margin classifier and certify its margin.
