@@ -13,15 +13,15 @@ import typer
 from momentron.api import fit as fit_plan
 from momentron.api import plan_fit, reads_in_blocks
 from momentron.cli.inputs import MaxTime, Source, load_data, named_solver, reads_data
-from momentron.cli.model import write_model
+from momentron.cli.model import Classifier, write_model
 from momentron.cli.output import answer, say_facts, say_json
 from momentron.data.files.table import naming
 from momentron.data.safefiles import require_writable
 from momentron.errors import InputError, counted, short
+from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
 from momentron.fitting.fits import Fits
 from momentron.fitting.options import FitOptions
-from momentron.result import labels_of
-from momentron.rows.validation import require_class_weight
+from momentron.rows.validation import TrainingData, require_class_weight
 from momentron.status import Predictor
 from momentron.streams import BlockData
 
@@ -107,22 +107,23 @@ def fit(
         _require_blocks(source, class_weight)
         with blocks.opened() as (stream, columns):
             options = replace(options, class_weight=class_weight)
-            fitted = fit_plan(plan_fit(stream, None, options), options)
-        taken, through = list[str](), None
+            plan = plan_fit(stream, None, options)
+            found = fit_plan(plan, options)
+        taken = list[str]()
     else:
         table = load_data(source)
         plan = plan_fit(table.X, table.y, options, sample_weight=table.weights)
         assert plan.data is not None, "arrays are in memory"
         weights = as_class_weight(class_weight, plan.data.classes)
-        fitted = fit_plan(plan, replace(options, class_weight=weights))
-        assert fitted.rows is not None
-        through = None if kernel is None else (kernel, fitted.rows.kernel, plan.data.X)
+        found = fit_plan(plan, replace(options, class_weight=weights))
         columns, taken = table.columns, table.taken
-    result, summary = fitted.results[0], summarise(fitted, source.title, taken)
+    model = MaxMarginClassifier() if kernel is None else KernelMaxMarginClassifier(kernel=kernel)
+    model._take(plan.data, found)
+    summary = summarise(model, found, plan.data, source.title, taken)
     show = partial(say_json if as_json else print_summary, summary)
-    write = partial(write_model, result=result, columns=columns, kernel=through)
+    write = partial(write_model, model=model, columns=columns)
     answer(show, save, write, word=None if as_json else "saved")
-    raise typer.Exit(0 if result.status.is_final else 1)
+    raise typer.Exit(0 if model.status_.is_final else 1)
 
 
 def _require_blocks(source: Source, class_weight: str | None) -> None:
@@ -157,25 +158,28 @@ def as_class_weight(text: str | None, classes: np.ndarray) -> str | dict[Any, fl
     return found
 
 
-def summarise(fitted: Fits, title: str, taken: list[str]) -> dict[str, Any]:
+def summarise(
+    model: Classifier, found: Fits, data: TrainingData | None, title: str, taken: list[str]
+) -> dict[str, Any]:
     """Everything the command reports, as plain numbers."""
-    (result,), rows = fitted.results, fitted.rows
-    n_features = result.coef.shape[-1] if rows is None else rows.data.X.shape[1]
+    result = model.result_
     # no pass is spent on counting the errors of a classifier that has some
     error = 0.0 if result.margin > 0.0 else None
-    if rows is not None:  # those that have a weight
-        error = float(np.mean(labels_of(fitted.outputs(), result.classes) != rows.data.y))
+    if data is not None and found.rows is not None:
+        kept = found.rows.data.kept  # the rows that have a weight
+        is_wrong = model.predict(data.X) != data.y
+        error = float(np.mean(is_wrong if kept is None else is_wrong[kept]))
     return {name: getattr(result, name) for name in SAME} | {
         "data": title,
         "rows": result.n_rows,
-        "features": n_features,
+        "features": model.shape_fit_[1],
         "classes": [str(label) for label in result.classes],
         "status": str(result.status),
         "classifier": str(result.predictor),
         "support": int(result.support.size),
         "training_error": error,
         "iterations": result.n_iter,
-        **({"bytes_read": result.bytes_read} if rows is None else {"read": taken}),
+        **({"bytes_read": result.bytes_read} if data is None else {"read": taken}),
     }
 
 

@@ -112,16 +112,6 @@ class Fits(NamedTuple):
     classes: np.ndarray
     rows: FitRows | None = None  # of all the classes; none of rows in blocks
 
-    def outputs(self) -> np.ndarray:
-        """What a single classifier says of its rows in memory, shape (n,) or (n, k)."""
-        (result,), rows = self.results, self.rows
-        assert rows is not None
-        coef, operator = result.coef.T, rows.operator
-        if not operator.has_coefficient_per_row:
-            return np.asarray(rows.data.X @ coef) + result.intercept
-        coef = coef if rows.data.kept is None else coef[rows.data.kept]
-        return operator.apply(operator.from_coefficients(coef)) + result.intercept
-
     @property
     def are_crowded(self) -> bool:
         """Whether a fit ended short with as many rows of weight as `cache_size` has room for.
