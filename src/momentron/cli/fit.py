@@ -25,9 +25,6 @@ from momentron.rows.validation import TrainingData, require_class_weight
 from momentron.status import Predictor
 from momentron.streams import BlockData
 
-# options that `max_margin` takes as they are
-SAME_OPTIONS = ["kernel", "gamma", "degree", "coef0", "cache_size", "C", "penalty", "checkpoint"]
-SAME_OPTIONS += ["tol", "max_iter", "max_time", "max_memory"]
 # what a summary has from the result as it is
 SAME = ("method", "lower", "upper", "gap", "margin", "is_soft", "passes", "seconds")
 
@@ -94,13 +91,9 @@ def fit(
             "--out-of-core, --memory and --dask need DATA, and exclude --classes and --in-memory"
         )
     blocks = BlockData(data or "", source.target, memory, dask)
-    options = FitOptions.from_arguments(
-        **{name: given[name] for name in SAME_OPTIONS},
-        method=named_solver(method),
-        fit_intercept=intercept,
-        block_size=blocks.block_size if wants_blocks else None,
-        verbose=0 if as_json else 1,
-    )
+    given |= {"method": named_solver(method), "fit_intercept": intercept, "class_weight": None}
+    given["block_size"] = blocks.block_size if wants_blocks else None
+    options = FitOptions.among(given | {"verbose": 0 if as_json else 1})
     is_file = data is not None and Path(data).expanduser().exists()  # else a known dataset, or none
     may_choose = is_file and out_of_core is None and classes is None
     if wants_blocks or (may_choose and reads_in_blocks(data, options)):
