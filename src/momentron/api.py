@@ -214,8 +214,7 @@ def plan_fit(
     """
     limit = TimeLimit(options.max_time)
     in_blocks = reads_in_blocks(X, options, needs_rows=needs_rows)
-    has_weights, is_flag = sample_weight is not None, isinstance(sample_weight, bool)
-    is_column = has_weights and isinstance(sample_weight, str | Integral) and not is_flag
+    is_column = isinstance(sample_weight, str | Integral) and not isinstance(sample_weight, bool)
     is_path = not isinstance(X, np.ndarray) and isinstance(X, str | PathLike)
     if is_path and not in_blocks:
         file = read_data(X, y, weight=sample_weight if is_column else None)
