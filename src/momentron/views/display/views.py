@@ -41,11 +41,12 @@ class Fitted:
         coef: Any = getattr(last, "coef_", ())
         results = last.result_ if isinstance(last.result_, list) else [last.result_]
         # fitted against the rest, each class has its own interval
-        interval = (0.0, np.inf) if len(results) > 1 else (results[0].lower, results[0].upper)
+        first, is_split = results[0], len(results) > 1
         return cls(
             estimator.decision_function,
             np.asarray(last.classes_),
-            *interval,
+            0.0 if is_split else first.lower,
+            np.inf if is_split else first.upper,
             np.asarray(last.support_),
             direction=coef[0] if len(coef) == 1 and last is estimator else None,
             is_distance=all(result.is_fallback or not result.is_soft for result in results),
