@@ -144,8 +144,7 @@ def fit_rows(
         start = make_start(problem, initial, options.solver, rows)
         options = replace(options, budget=replace(options.budget, start=start))
     with TableReporter() if options.verbose else nullcontext() as table:
-        told = {"callback": callback, "reporter": table}
-        result = solved(problem, options, limit, checkpoint=file, **told)
+        result = solved(problem, options, limit, callback=callback, reporter=table, checkpoint=file)
     return rows.numbered(result)
 
 
