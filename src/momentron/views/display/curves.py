@@ -208,7 +208,8 @@ class RaceDisplay:
         self.ax_.axhline(middle, color=style.INK, linestyle="--", linewidth=1.0, label=label)
         self.ax_.axhspan(best.lower, best.upper, color=style.INK, alpha=0.12, linewidth=0)
         self.ax_.set_xscale("log")
-        scale_to_best(self.ax_, middle or -lowest or 1.0, lowest)
+        scale = middle or -lowest or 1.0
+        scale_to_best(self.ax_, scale, min(1.5 * lowest, -0.25 * scale))
         self.ax_.set_xlabel(COSTS[x])
         self.ax_.set_ylabel("margin, in units of the best")
         if title:
@@ -218,16 +219,12 @@ class RaceDisplay:
         return self
 
 
-def scale_to_best(axes: Any, best: float, lowest: float | None = None) -> None:
-    """Linear up to the best margin either side of 0, logarithmic below: early margins are there.
-
-    Down to −20 times the best, or to the lowest margin where one is named.
-    """
-    bottom = -20.0 * best if lowest is None else min(1.5 * lowest, -0.25 * best)
+def scale_to_best(axes: Any, best: float, bottom: float) -> None:
+    """Linear up to the best margin either side of 0, logarithmic below: early margins are there."""
     axes.set_yscale("symlog", linthresh=best, linscale=1.3)
     axes.set_ylim(bottom, 1.5 * best)
     shares = [s for s in (-1000, -100, -10, -3, -1, -0.5, 0, 0.5, 1) if s * best >= bottom]
-    if lowest is None or len(shares) > 7:
+    if len(shares) > 7:
         shares = [share for share in shares if share >= -10 or share == shares[0]]
     labels = [f"{share:g}".replace("-", "−") for share in shares]
     axes.set_yticks([share * best for share in shares], labels)
