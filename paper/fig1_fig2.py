@@ -147,7 +147,7 @@ class Figure1(Figure):
         panels[0].set(xlim=(1, self.iterations), ylabel="margin / best margin")
         panels[0].set_title("Margin against iterations")
         panels[1].set_title("Margin against seconds")
-        scale_to_best(panels[0], best["lower"])
+        scale_to_best(panels[0], best["lower"], -20.0 * best["lower"])
         shared_legend(figure, panels)
         return figure
 

@@ -16,14 +16,13 @@ from momentron.verify import ProofError, verify
 if TYPE_CHECKING:
     from momentron.api import max_margin
     from momentron.certificate import Certificate
-    from momentron.estimators import (
-        KernelMaxMarginClassifier,
-        KernelMaxMarginClassifierCV,
-        MaxMarginClassifier,
-        MaxMarginClassifierCV,
-    )
     from momentron.estimators.c_path import MarginPath, margin_path
     from momentron.estimators.classifier_margin import ClassifierMargin, certify, margin_of
+    from momentron.estimators.classifiers import KernelMaxMarginClassifier, MaxMarginClassifier
+    from momentron.estimators.cross_validated import (
+        KernelMaxMarginClassifierCV,
+        MaxMarginClassifierCV,
+    )
     from momentron.estimators.racing import Race, race
     from momentron.estimators.tracker import MarginTracker
     from momentron.result import MarginResult
@@ -68,14 +67,10 @@ __all__ = [
 _LATER = {
     "api": ("max_margin",),
     "certificate": ("Certificate",),
-    "estimators": (
-        "KernelMaxMarginClassifier",
-        "KernelMaxMarginClassifierCV",
-        "MaxMarginClassifier",
-        "MaxMarginClassifierCV",
-    ),
     "estimators.c_path": ("MarginPath", "margin_path"),
     "estimators.classifier_margin": ("ClassifierMargin", "certify", "margin_of"),
+    "estimators.classifiers": ("KernelMaxMarginClassifier", "MaxMarginClassifier"),
+    "estimators.cross_validated": ("KernelMaxMarginClassifierCV", "MaxMarginClassifierCV"),
     "estimators.racing": ("Race", "race"),
     "estimators.tracker": ("MarginTracker",),
     "result": ("MarginResult",),
@@ -87,7 +82,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
+    if name in {module.partition(".")[0] for module in _LATER}:
         return import_module(f"momentron.{name}")
     for module, names in _LATER.items():
         if name in names:

@@ -30,8 +30,6 @@ from momentron.solvers.loop import Callback
 from momentron.streams import Stream, as_stream
 from momentron.streams.block_fits import is_dask, is_source, stream_margin
 
-DATA_ARGUMENTS = {"X", "y", "sample_weight", "initial", "callback"}  # the others are options
-
 
 def max_margin(
     X: Any,
@@ -173,10 +171,7 @@ def max_margin(
     ----------
     Ji, Srebro, Telgarsky (2021), *Fast margin maximization via dual acceleration*, ICML.
     """
-    given = locals()
-    options = FitOptions.from_arguments(
-        **{name: value for name, value in given.items() if name not in DATA_ARGUMENTS}
-    )
+    options = FitOptions.among(locals())
     needs_rows = None if initial is None else "initial"
     plan = plan_fit(X, y, options, sample_weight=sample_weight, needs_rows=needs_rows)
     start = None if initial is None else [initial]
@@ -219,8 +214,7 @@ def plan_fit(
     """
     limit = TimeLimit(options.max_time)
     in_blocks = reads_in_blocks(X, options, needs_rows=needs_rows)
-    has_weights, is_flag = sample_weight is not None, isinstance(sample_weight, bool)
-    is_column = has_weights and isinstance(sample_weight, str | Integral) and not is_flag
+    is_column = isinstance(sample_weight, str | Integral) and not isinstance(sample_weight, bool)
     is_path = not isinstance(X, np.ndarray) and isinstance(X, str | PathLike)
     if is_path and not in_blocks:
         file = read_data(X, y, weight=sample_weight if is_column else None)

@@ -31,34 +31,28 @@ def check(
     source: Source,
     family: Annotated[
         str | None,
-        typer.Option(
-            help="binomial, multinomial, ordinal, poisson, negative-binomial or truncated-poisson; "
-            "binomial or multinomial by default."
-        ),
+        "binomial, multinomial, ordinal, poisson, negative-binomial or truncated-poisson; "
+        "binomial or multinomial by default.",
     ] = None,
     link: Annotated[
         str | None,
-        typer.Option(
-            help="logit (the default), probit, cloglog, loglog, cauchit, cdf; log or logc for "
-            "binomial models; log for counts."
-        ),
+        "logit (the default), probit, cloglog, loglog, cauchit, cdf; log or logc for "
+        "binomial models; log for counts.",
     ] = None,
     order: OrderOption = None,
-    intercept: Annotated[bool, typer.Option(help="Fit an intercept.")] = True,
+    intercept: Annotated[bool, "Fit an intercept."] = True,
     decimals: Annotated[
-        str, typer.Option(help="Read floats as their shortest decimals, or as binary numbers.")
+        str, "Read floats as their shortest decimals, or as binary numbers."
     ] = "shortest",
     max_time: MaxTime = None,
-    proof: Annotated[Path | None, typer.Option(help="Write the proof to this JSON file.")] = None,
+    proof: Annotated[Path | None, "Write the proof to this JSON file."] = None,
     reference: Annotated[
         str | None,
-        typer.Option(
-            help="Reference class of multinomial contrasts; with the links log and logc, the "
-            "class that is not the event."
-        ),
+        "Reference class of multinomial contrasts; with the links log and logc, the "
+        "class that is not the event.",
     ] = None,
     features: Annotated[
-        bool, typer.Option(help="Find the features without which the classes are not separable.")
+        bool, "Find the features without which the classes are not separable."
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

@@ -13,21 +13,18 @@ import typer
 from momentron.api import fit as fit_plan
 from momentron.api import plan_fit, reads_in_blocks
 from momentron.cli.inputs import MaxTime, Source, load_data, named_solver, reads_data
-from momentron.cli.model import write_model
+from momentron.cli.model import Classifier, write_model
 from momentron.cli.output import answer, say_facts, say_json
 from momentron.data.files.table import naming
 from momentron.data.safefiles import require_writable
 from momentron.errors import InputError, counted, short
+from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
 from momentron.fitting.fits import Fits
 from momentron.fitting.options import FitOptions
-from momentron.result import labels_of
-from momentron.rows.validation import require_class_weight
+from momentron.rows.validation import TrainingData, require_class_weight
 from momentron.status import Predictor
 from momentron.streams import BlockData
 
-# options that `max_margin` takes as they are
-SAME_OPTIONS = ["kernel", "gamma", "degree", "coef0", "cache_size", "C", "penalty", "checkpoint"]
-SAME_OPTIONS += ["tol", "max_iter", "max_time", "max_memory"]
 # what a summary has from the result as it is
 SAME = ("method", "lower", "upper", "gap", "margin", "is_soft", "passes", "seconds")
 
@@ -36,36 +33,29 @@ SAME = ("method", "lower", "upper", "gap", "margin", "is_soft", "passes", "secon
 def fit(
     source: Source,
     method: Annotated[
-        str, typer.Option(help="auto, momentum, batch-perceptron, …, or module:Class of a solver.")
+        str, "auto, momentum, batch-perceptron, …, or module:Class of a solver."
     ] = "auto",
-    tol: Annotated[float, typer.Option(help="Relative gap to certify.")] = 1e-6,
-    max_iter: Annotated[int | None, typer.Option(help="Iteration budget.")] = None,
+    tol: Annotated[float, "Relative gap to certify."] = 1e-6,
+    max_iter: Annotated[int | None, "Iteration budget."] = None,
     max_time: MaxTime = None,
-    max_memory: Annotated[
-        str | None, typer.Option(help="Memory limit, not counting the data, such as 1GB.")
-    ] = None,
-    intercept: Annotated[bool, typer.Option(help="Fit an unpenalised intercept.")] = True,
+    max_memory: Annotated[str | None, "Memory limit, not counting the data, such as 1GB."] = None,
+    intercept: Annotated[bool, "Fit an unpenalised intercept."] = True,
     C: Annotated[
         float,
         typer.Option("-C", "--C", help="Cost of slack (soft margin); inf means the hard margin."),
     ] = math.inf,
-    penalty: Annotated[
-        str, typer.Option(help="What slack costs: squared_hinge or hinge.")
-    ] = "squared_hinge",
+    penalty: Annotated[str, "What slack costs: squared_hinge or hinge."] = "squared_hinge",
     class_weight: Annotated[
-        str | None,
-        typer.Option(help="balanced, or weights such as 0=1,1=20: factors of C by class."),
+        str | None, "balanced, or weights such as 0=1,1=20: factors of C by class."
     ] = None,
     kernel: Annotated[
-        str | None, typer.Option(help="rbf, poly, laplacian, linear; precomputed: X is the matrix.")
+        str | None, "rbf, poly, laplacian, linear; precomputed: X is the matrix."
     ] = None,
-    gamma: Annotated[
-        str, typer.Option(help="Kernel parameter: scale, auto or a number.")
-    ] = "scale",
-    degree: Annotated[int, typer.Option(help="Kernel parameter, for poly: its degree.")] = 3,
-    coef0: Annotated[float, typer.Option(help="Kernel parameter, for poly: its constant.")] = 0.0,
-    cache_size: Annotated[float, typer.Option(help="Memory for kernel values, in MB.")] = 1000.0,
-    save: Annotated[Path | None, typer.Option(help="Write the model to this .npz file.")] = None,
+    gamma: Annotated[str, "Kernel parameter: scale, auto or a number."] = "scale",
+    degree: Annotated[int, "Kernel parameter, for poly: its degree."] = 3,
+    coef0: Annotated[float, "Kernel parameter, for poly: its constant."] = 0.0,
+    cache_size: Annotated[float, "Memory for kernel values, in MB."] = 1000.0,
+    save: Annotated[Path | None, "Write the model to this .npz file."] = None,
     out_of_core: Annotated[
         bool | None,
         typer.Option(
@@ -75,17 +65,13 @@ def fit(
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(
-            help="Memory limit for --out-of-core, about 700MB by default, besides some 200 bytes "
-            "per row, or per row and class if there are more than two."
-        ),
+        "Memory limit for --out-of-core, about 700MB by default, besides some 200 bytes "
+        "per row, or per row and class if there are more than two.",
     ] = None,
     dask: Annotated[
-        str | None, typer.Option(help="Dask scheduler address; its workers read DATA and keep it.")
+        str | None, "Dask scheduler address; its workers read DATA and keep it."
     ] = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="Save progress to this file, and resume from it.")
-    ] = None,
+    checkpoint: Annotated[Path | None, "Save progress to this file, and resume from it."] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Fit the maximum-margin classifier and certify its margin.
@@ -105,35 +91,32 @@ def fit(
             "--out-of-core, --memory and --dask need DATA, and exclude --classes and --in-memory"
         )
     blocks = BlockData(data or "", source.target, memory, dask)
-    options = FitOptions.from_arguments(
-        **{name: given[name] for name in SAME_OPTIONS},
-        method=named_solver(method),
-        fit_intercept=intercept,
-        block_size=blocks.block_size if wants_blocks else None,
-        verbose=0 if as_json else 1,
-    )
+    given |= {"method": named_solver(method), "fit_intercept": intercept, "class_weight": None}
+    given["block_size"] = blocks.block_size if wants_blocks else None
+    options = FitOptions.among(given | {"verbose": 0 if as_json else 1})
     is_file = data is not None and Path(data).expanduser().exists()  # else a known dataset, or none
     may_choose = is_file and out_of_core is None and classes is None
     if wants_blocks or (may_choose and reads_in_blocks(data, options)):
         _require_blocks(source, class_weight)
         with blocks.opened() as (stream, columns):
             options = replace(options, class_weight=class_weight)
-            fitted = fit_plan(plan_fit(stream, None, options), options)
-        taken, through = list[str](), None
+            plan = plan_fit(stream, None, options)
+            found = fit_plan(plan, options)
+        taken = list[str]()
     else:
         table = load_data(source)
         plan = plan_fit(table.X, table.y, options, sample_weight=table.weights)
         assert plan.data is not None, "arrays are in memory"
         weights = as_class_weight(class_weight, plan.data.classes)
-        fitted = fit_plan(plan, replace(options, class_weight=weights))
-        assert fitted.rows is not None
-        through = None if kernel is None else (kernel, fitted.rows.kernel, plan.data.X)
+        found = fit_plan(plan, replace(options, class_weight=weights))
         columns, taken = table.columns, table.taken
-    result, summary = fitted.results[0], summarise(fitted, source.title, taken)
+    model = MaxMarginClassifier() if kernel is None else KernelMaxMarginClassifier(kernel=kernel)
+    model._take(plan.data, found)
+    summary = summarise(model, found, plan.data, source.title, taken)
     show = partial(say_json if as_json else print_summary, summary)
-    write = partial(write_model, result=result, columns=columns, kernel=through)
+    write = partial(write_model, model=model, columns=columns)
     answer(show, save, write, word=None if as_json else "saved")
-    raise typer.Exit(0 if result.status.is_final else 1)
+    raise typer.Exit(0 if model.status_.is_final else 1)
 
 
 def _require_blocks(source: Source, class_weight: str | None) -> None:
@@ -168,25 +151,28 @@ def as_class_weight(text: str | None, classes: np.ndarray) -> str | dict[Any, fl
     return found
 
 
-def summarise(fitted: Fits, title: str, taken: list[str]) -> dict[str, Any]:
+def summarise(
+    model: Classifier, found: Fits, data: TrainingData | None, title: str, taken: list[str]
+) -> dict[str, Any]:
     """Everything the command reports, as plain numbers."""
-    (result,), rows = fitted.results, fitted.rows
-    n_features = result.coef.shape[-1] if rows is None else rows.data.X.shape[1]
+    result = model.result_
     # no pass is spent on counting the errors of a classifier that has some
     error = 0.0 if result.margin > 0.0 else None
-    if rows is not None:  # those that have a weight
-        error = float(np.mean(labels_of(fitted.outputs(), result.classes) != rows.data.y))
+    if data is not None and found.rows is not None:
+        kept = found.rows.data.kept  # the rows that have a weight
+        is_wrong = model.predict(data.X) != data.y
+        error = float(np.mean(is_wrong if kept is None else is_wrong[kept]))
     return {name: getattr(result, name) for name in SAME} | {
         "data": title,
         "rows": result.n_rows,
-        "features": n_features,
+        "features": model.shape_fit_[1],
         "classes": [str(label) for label in result.classes],
         "status": str(result.status),
         "classifier": str(result.predictor),
         "support": int(result.support.size),
         "training_error": error,
         "iterations": result.n_iter,
-        **({"bytes_read": result.bytes_read} if rows is None else {"read": taken}),
+        **({"bytes_read": result.bytes_read} if data is None else {"read": taken}),
     }
 
 

@@ -20,10 +20,9 @@ from momentron.separability.designs import Design, read_design
 from momentron.separability.designs.design_formulas import columns_of
 from momentron.solvers import SOLVERS, Solver
 
-MaxTime = Annotated[float | None, typer.Option(help="Time budget in seconds.")]
+MaxTime = Annotated[float | None, "Time budget in seconds."]
 OrderOption = Annotated[
-    str | None,
-    typer.Option(help="For the family ordinal: its labels, lowest first, such as low,mid,high."),
+    str | None, "For the family ordinal: its labels, lowest first, such as low,mid,high."
 ]
 
 
@@ -75,14 +74,23 @@ class Source(TableOptions):
 
 
 def _option(field: Field[Any], kind: Any) -> inspect.Parameter:
-    """The parameter of commands for a field; options of tables have their help as a text."""
+    """The parameter of commands for a field; options of tables are texts or flags."""
     (about,) = kind.__metadata__
     if isinstance(about, str):
         texts: Any = str | None if field.default is None else list[str] | None
-        about = typer.Option(f"--{field.name.replace('_', '-')}", help=about)
         kind = Annotated[bool if field.default is False else texts, about]
     place, default = inspect.Parameter.POSITIONAL_OR_KEYWORD, field.default or None
-    return inspect.Parameter(field.name, place, default=default, annotation=kind)
+    option = inspect.Parameter(field.name, place, default=default, annotation=kind)
+    return _for_typer(option, f"--{field.name.replace('_', '-')}")
+
+
+def _for_typer(option: inspect.Parameter, *names: str) -> inspect.Parameter:
+    """The parameter as typer reads it: a text next to a type is the help of an option."""
+    kind = option.annotation
+    (about,) = getattr(kind, "__metadata__", (None,))
+    if not isinstance(about, str):
+        return option
+    return option.replace(annotation=Annotated[kind.__origin__, typer.Option(*names, help=about)])
 
 
 KINDS = get_type_hints(Source, include_extras=True)
@@ -94,12 +102,13 @@ OPTIONS = [
 def reads_data(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of `Source` in place of its parameter `source`.
 
-    Some may be left out, where a command has no use for them.
+    Some may be left out, where a command has no use for them. The command's own options may have
+    their help as a text next to the type, as those of tables do.
     """
     options = [option for option in OPTIONS if option.name not in left_out]
 
     def extended(command: Callable[..., None]) -> Callable[..., None]:
-        own = list(inspect.signature(command).parameters.values())
+        own = list(map(_for_typer, inspect.signature(command).parameters.values()))
         at = [p.name for p in own].index("source")
 
         @functools.wraps(command)

@@ -12,41 +12,36 @@ from momentron.data.files.table import require_file
 from momentron.data.safefiles import open_regular, reason
 from momentron.errors import InputError
 from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
-from momentron.result import MarginResult
-from momentron.rows.kernels import Kernel, as_kernel
+from momentron.rows.kernels import as_kernel
 
 Classifier = MaxMarginClassifier | KernelMaxMarginClassifier
 PARAMETERS = {"gamma": float, "degree": int, "coef0": float}  # of kernels
 
 
 def write_model(
-    stream: IO[bytes],
-    result: MarginResult,
-    columns: FeatureColumns | None = None,
-    kernel: tuple[str, Kernel | None, Any] | None = None,
+    stream: IO[bytes], model: Classifier, columns: FeatureColumns | None = None
 ) -> None:
     """The classifier and its certificate as an .npz file that loads without pickle.
 
     Of a table come the names of its columns, by which `predict` finds them in another one.
-    Of a kernel come its name, its parameters as numbers, and the rows of the fit: those that have
-    a coefficient are its support vectors, and of `coef` only their entries are kept.
+    Of a kernel come its name, its parameters as numbers, and the support vectors, of whose rows
+    alone `coef` has entries.
     """
-    classes = result.classes
+    result, classes = model.result_, model.classes_
     names = ("coef", "intercept", "lower", "upper", "support", "dual")
     arrays: dict[str, Any] = {name: getattr(result, name) for name in names}
     arrays["classes"] = classes.astype(str) if classes.dtype.kind == "O" else classes
     arrays["status"] = str(result.status)
     if columns is not None:
         arrays["columns"] = json.dumps(asdict(columns))
-    if kernel is not None:
-        name, found, X = kernel
-        rows = np.flatnonzero(np.atleast_2d(result.coef).any(axis=0))
-        kept = result.coef[..., rows]
-        arrays |= {"kernel": name, "coef": kept, "rows": rows, "n_rows": X.shape[0]}
-        if name != "precomputed":
-            vectors = X[rows].toarray() if hasattr(X, "toarray") else X[rows]
-            arrays["support_vectors"] = vectors
-        numbers = {key: getattr(found, key, None) for key in PARAMETERS}
+    if isinstance(model, KernelMaxMarginClassifier):
+        rows, vectors = model.support_, model.support_vectors_
+        arrays |= {"kernel": model.kernel, "coef": result.coef[..., rows], "rows": rows}
+        arrays["n_rows"] = result.n_rows
+        if model._kernel is not None:
+            dense = vectors.toarray() if hasattr(vectors, "toarray") else vectors
+            arrays["support_vectors"] = dense
+        numbers = {key: getattr(model._kernel, key, None) for key in PARAMETERS}
         arrays |= {key: value for key, value in numbers.items() if value is not None}
     np.savez(stream, **arrays)
 

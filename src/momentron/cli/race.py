@@ -23,8 +23,8 @@ def race(
         ),
     ] = None,
     passes: Annotated[int, typer.Option(min=2, help="Passes over the data for each.")] = 1000,
-    intercept: Annotated[bool, typer.Option(help="Fit an unpenalised intercept.")] = True,
-    plot: Annotated[Path | None, typer.Option(help="Save a plot to this file.")] = None,
+    intercept: Annotated[bool, "Fit an unpenalised intercept."] = True,
+    plot: Annotated[Path | None, "Save a plot to this file."] = None,
 ) -> None:
     """Run several methods for the same number of passes and compare their margins."""
     solvers = {name: named_solver(name) for name in methods or DEFAULT_METHODS}

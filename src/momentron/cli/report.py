@@ -61,7 +61,7 @@ def report(
     out: Annotated[Path, typer.Option("-o", "--out", help="Write the page to this file.")] = Path(
         "report.html"
     ),
-    intercept: Annotated[bool, typer.Option(help="Allow an intercept.")] = True,
+    intercept: Annotated[bool, "Allow an intercept."] = True,
     max_time: MaxTime = None,
 ) -> None:
     """Write an HTML page with the verdict, its proof, pictures, and how to repeat it.

@@ -8,7 +8,7 @@ import numpy as np
 
 from momentron.api import fit, plan_fit
 from momentron.arithmetic.environment import standard_arithmetic
-from momentron.arithmetic.rounding import UNIT_ROUNDOFF, down, up
+from momentron.arithmetic.rounding import down, up
 from momentron.certificate import Certificate, classifier_bounds
 from momentron.certificate import certify as certify_pair
 from momentron.certificate.bounds import to_safe_length
@@ -141,13 +141,8 @@ def proven_margin(
         b = np.ldexp(intercept, shift)
     if not top[0]:
         return 0.0, 0.0, outputs
-    low, high = classifier_bounds(problem, w, b, products=products)
-    if problem.classes.size == 2:  # w and b may be differences of two outputs', rounded once
-        length = float(np.linalg.norm(w)) if w.size else 0.0
-        longest = problem.longest + (float(abs(b)) / length if length > 0.0 else math.inf)
-        rounding = np.ldexp(8.0 * UNIT_ROUNDOFF * longest, problem.exponent)
-        low, high = down(low - rounding), up(high + rounding)
-    return low, high, outputs
+    # w and b may be differences of two outputs', rounded once: the bounds allow for that
+    return *classifier_bounds(problem, w, b, products=products), outputs
 
 
 def as_optimum(optimum: Any, problem: Problem) -> Certificate | None:

@@ -28,10 +28,7 @@ class LinearMargin(MarginClassifier):
         self.dual_coef_ = np.zeros((len(self.coef_), self.support_.size))
         for part, result in zip(np.split(self.dual_coef_, len(results)), results, strict=True):
             part[:, np.searchsorted(self.support_, result.support)] = dual_coefficients(result)
-        labels = results[0].support_labels
-        if len(results) > 1:
-            assert data is not None, "blocks are for all classes together"
-            labels = data.y[self.support_]
+        labels = results[0].support_labels if data is None else data.y[self.support_]
         self._adopt(found, labels, (results[0].n_rows, self.coef_.shape[1]))
 
     def _products(self) -> Callable[[Any], np.ndarray]:
@@ -109,7 +106,6 @@ class KernelMargin(KernelParameters, MarginClassifier):
 
     kernel: str | Kernel | Callable[..., Any] = "rbf"
     _rescale = None  # kernel values are what they are
-    _has_kernel = True
 
     def _take(self, data: TrainingData | None, found: Fits) -> None:
         assert data is not None, "a kernel is not for blocks"

@@ -150,9 +150,7 @@ class CrossValidated(MarginClassifier):
         """The score of the rows, as `scoring` says; accuracy by default."""
         _raise_for_params(params, self, "score")
         check_is_fitted(self)
-        given = dict(params)
-        if sample_weight is not None:
-            given["sample_weight"] = sample_weight
+        given = params if sample_weight is None else params | {"sample_weight": sample_weight}
         if _routing_enabled():
             given = process_routing(self, "score", **given).scorer.score
         return float(self._scorer()(self, X, y, **given))

@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from momentron.data.exactness.tensors import row_parts
 from momentron.data.saved_state import Marked
 from momentron.errors import InputError, NotSeparableWarning, short
 from momentron.fitting.fits import Fits
-from momentron.fitting.options import Arguments, FitOptions, FitParameters
+from momentron.fitting.options import FitOptions, FitParameters
 from momentron.result import MarginResult, labels_of
 from momentron.rows.validation import TrainingData, clean_matrix
 from momentron.solvers.loop import Callback
@@ -44,7 +44,6 @@ class MarginClassifier(FitParameters, Marked, ClassifierMixin, BaseEstimator):
 
     multi_class: str = "joint"
     _rescale: ClassVar[str | None] = RESCALE  # what helps against rounding errors, if any
-    _has_kernel: ClassVar[bool] = False
 
     @abstractmethod
     def _take(self, data: TrainingData | None, found: Fits) -> None:
@@ -76,8 +75,7 @@ class MarginClassifier(FitParameters, Marked, ClassifierMixin, BaseEstimator):
 
     def _options(self) -> FitOptions:
         """The parameters, checked."""
-        names = {field.name for field in fields(Arguments)} & {field.name for field in fields(self)}
-        return FitOptions.from_arguments(**{name: getattr(self, name) for name in names})
+        return FitOptions.among(vars(self))
 
     def _keep_features(self, X: Any, y: Any, shape: tuple[int, ...]) -> None:
         """Keep the names and the number of the features."""
@@ -191,7 +189,7 @@ class FittedClassifier(MarginClassifier):
         if last is None or len(results) != n_fits:
             return None
         n_weights, (n, d) = results[0].coef.shape[-1], data.X.shape
-        if n_weights > n if self._has_kernel else n_weights != d:
+        if n_weights > n if hasattr(self, "kernel") else n_weights != d:
             return None
         return results if np.array_equal(self.classes_, data.classes) else None
 

@@ -247,12 +247,10 @@ def fallback_choice(
     The problem may be that of some of the rows; nothing is known of the margin then. It takes no
     longer than the proof took, or `SECONDS` if that is more.
     """
-    if own is not None:
-        given = own
-        own = in_time(outcome, lambda: _usable(problem, given), None)
+    usable = in_time(outcome, lambda: _usable(problem, own), None)
     with until(outcome.closing):
         seconds = max(outcome.seconds, SECONDS)
-        found = fallback(problem, seconds=seconds, own=own, handicap=handicap)
+        found = fallback(problem, seconds=seconds, own=usable, handicap=handicap)
     w, b = problem.to_unit_length(*found)
     has_all = problem.n_rows == outcome.problem.n_rows
     margin = 0.0 if has_all else -math.inf
@@ -261,10 +259,10 @@ def fallback_choice(
     return Choice(*problem.in_units_of_x(w, b), margin, found.predictor)
 
 
-def _usable(problem: Problem, own: Classifier) -> Classifier | None:
+def _usable(problem: Problem, own: Classifier | None) -> Classifier | None:
     """The method's own classifier, if it is any, with the best intercepts where it names none."""
-    w = np.asarray(own.w, np.float64)
-    if not (np.isfinite(w).all() and w.any()):
+    w = np.zeros(0) if own is None else np.asarray(own.w, np.float64)
+    if own is None or not (np.isfinite(w).all() and w.any()):
         return None
     w, b = problem.to_unit_length(w, 0.0 if own.b is None else own.b)
     w = problem.operator.recomputed(w)

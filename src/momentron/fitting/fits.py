@@ -50,8 +50,7 @@ class FitRows(NamedTuple):
         """The rows of data, as the options weigh and see them."""
         choice = options.kernel
         is_square = choice is not None and choice.is_precomputed
-        if not (data.sample_weight is None and options.class_weight is None):
-            data = weighed(data, options.class_weight, is_square=is_square)
+        data = weighed(data, options.class_weight, is_square=is_square)
         if choice is None:
             return cls(data, operator_of(data.X), None)
         kernel = choice.resolve(data.X, data.sample_weight)
@@ -112,16 +111,6 @@ class Fits(NamedTuple):
     classes: np.ndarray
     rows: FitRows | None = None  # of all the classes; none of rows in blocks
 
-    def outputs(self) -> np.ndarray:
-        """What a single classifier says of its rows in memory, shape (n,) or (n, k)."""
-        (result,), rows = self.results, self.rows
-        assert rows is not None
-        coef, operator = result.coef.T, rows.operator
-        if not operator.has_coefficient_per_row:
-            return np.asarray(rows.data.X @ coef) + result.intercept
-        coef = coef if rows.data.kept is None else coef[rows.data.kept]
-        return operator.apply(operator.from_coefficients(coef)) + result.intercept
-
     @property
     def are_crowded(self) -> bool:
         """Whether a fit ended short with as many rows of weight as `cache_size` has room for.
@@ -155,8 +144,7 @@ def fit_rows(
         start = make_start(problem, initial, options.solver, rows)
         options = replace(options, budget=replace(options.budget, start=start))
     with TableReporter() if options.verbose else nullcontext() as table:
-        told = {"callback": callback, "reporter": table}
-        result = solved(problem, options, limit, checkpoint=file, **told)
+        result = solved(problem, options, limit, callback=callback, reporter=table, checkpoint=file)
     return rows.numbered(result)
 
 

@@ -97,6 +97,12 @@ class FitOptions:
     record_every: int = 1  # iterations between two rows of the trace
 
     @classmethod
+    def among(cls, values: Mapping[str, Any]) -> "FitOptions":
+        """The options among other values, such as the attributes of an estimator."""
+        names = values.keys() & Arguments.__dataclass_fields__.keys()
+        return cls.from_arguments(**{name: values[name] for name in names})
+
+    @classmethod
     def from_arguments(cls, **given: Any) -> "FitOptions":
         """Options as users name them (see `Arguments`); InputError names the first bad one."""
         asked = Arguments(**given)

@@ -1,13 +1,5 @@
 """Pictures as objects, after scikit-learn's displays; drawing needs the extra `plot` (matplotlib).
 
-    MarginDisplay              the boundary and the margin in two dimensions, support vectors marked
-    MarginDistributionDisplay  how far the rows are from the boundary, and the certified interval
-    TraceDisplay               the interval closing during a solve
-    PathDisplay                margins and errors against C
-    RaceDisplay                margins of several methods against passes
-    TrackDisplay               the share of the best margin while a model trains
-    EvolutionDisplay           a network's tangent kernel through training
-
 Each has `from_…` constructors that compute and draw, `plot(ax=…)` to draw again, and the attributes
 `ax_` and `figure_`. Importing this package does not import matplotlib.
 """

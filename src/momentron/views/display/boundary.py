@@ -6,15 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from momentron.errors import InputError
-from momentron.views.display.style import (
-    GREY,
-    INK,
-    VERMILLION,
-    axes_for,
-    colour_of,
-    marker_of,
-    text_of,
-)
+from momentron.views.display import style
 from momentron.views.display.views import ClassifierDisplay, Fitted, signed_distances, view_of
 
 MANY = 100  # marked rows above which rings are thin
@@ -86,13 +78,13 @@ class MarginDisplay(ClassifierDisplay):
             The size of the points.
         legend : bool
         """
-        self.figure_, self.ax_ = axes_for(ax)
+        self.figure_, self.ax_ = style.axes_for(ax)
         self._draw_regions()
         self._draw_points(size)
-        self.ax_.set_xlabel(text_of(self.view.names[0]))
-        self.ax_.set_ylabel(text_of(self.view.names[1]))
+        self.ax_.set_xlabel(style.text_of(self.view.names[0]))
+        self.ax_.set_ylabel(style.text_of(self.view.names[1]))
         if self.view.note:
-            self.ax_.set_title(self.view.note, fontsize="small", color=GREY, loc="left")
+            self.ax_.set_title(self.view.note, fontsize="small", color=style.GREY, loc="left")
         if legend and self.fitted.classes.size <= LEGEND_CLASSES:
             self.ax_.legend(fontsize="small", loc="best")
         return self
@@ -109,8 +101,9 @@ class MarginDisplay(ClassifierDisplay):
         def contour(of: np.ndarray, at: float, line: str = "-") -> Any:
             if not of.min() < at < of.max():
                 return None  # outside the picture
-            style: dict[str, Any] = {"colors": INK, "linewidths": 1.3, "linestyles": line}
-            return self.ax_.contour(x, y, of, levels=[at], **style)
+            return self.ax_.contour(
+                x, y, of, levels=[at], colors=style.INK, linewidths=1.3, linestyles=line
+            )
 
         if values.ndim == 2:
             winner, lead, margins = (values > 0.0).astype(float), values, [-margin, margin]
@@ -121,7 +114,7 @@ class MarginDisplay(ClassifierDisplay):
             lead, margins = best - second, [margin]
             for c in range(k):
                 contour((winner == c).astype(float), 0.5)
-        colours = [colour_of(c) for c in range(k)]
+        colours = [style.colour_of(c) for c in range(k)]
         levels = np.arange(k + 1) - 0.5
         self.ax_.contourf(x, y, winner, levels=levels, colors=colours, alpha=0.10)
         if margin > 0.0:
@@ -135,11 +128,11 @@ class MarginDisplay(ClassifierDisplay):
             artist = self.ax_.scatter(
                 *points[self.codes == c].T,
                 s=size,
-                c=colour_of(c),
-                marker=marker_of(c),
+                c=style.colour_of(c),
+                marker=style.marker_of(c),
                 linewidths=0.4,
                 edgecolors="white",
-                label=text_of(label),
+                label=style.text_of(label),
                 zorder=3,
             )
             self.points_.append(artist)
@@ -150,7 +143,7 @@ class MarginDisplay(ClassifierDisplay):
                 *points[marked].T,
                 s=(4.0 if marked.size <= MANY else 2.0) * size,
                 facecolors="none",
-                edgecolors=INK,
+                edgecolors=style.INK,
                 linewidths=1.1 if marked.size <= MANY else 0.5,
                 label=f"{marked.size} {fitted.marked_name}",
                 zorder=4,
@@ -167,9 +160,9 @@ class MarginDisplay(ClassifierDisplay):
             meeting = weights[own] @ corners / weights[own].sum()
             angles = np.arctan2(*(corners - meeting).T[::-1])
             outline = np.vstack([corners[np.argsort(angles)], corners[np.argmin(angles)]])
-            self.ax_.plot(*outline.T, color=colour_of(c), linewidth=1.2, zorder=2)
+            self.ax_.plot(*outline.T, color=style.colour_of(c), linewidth=1.2, zorder=2)
         label = "a point of both hulls"
-        self.ax_.plot(*meeting, "*", color=INK, markersize=11, label=label, zorder=5)
+        self.ax_.plot(*meeting, "*", color=style.INK, markersize=11, label=label, zorder=5)
 
 
 class MarginDistributionDisplay(ClassifierDisplay):
@@ -212,25 +205,27 @@ class MarginDistributionDisplay(ClassifierDisplay):
             As in `numpy.histogram_bin_edges`.
         legend : bool
         """
-        self.figure_, self.ax_ = axes_for(ax)
+        self.figure_, self.ax_ = style.axes_for(ax)
         fitted, distances, k = self.fitted, self.distances, self.fitted.classes.size
         edges = bin_edges(distances, bins)
         groups, names = [distances], [f"all {k} classes"]
         if k <= FEW_CLASSES:
             groups = [distances[self.codes == c] for c in range(k)]
-            names = [text_of(label) for label in fitted.classes.tolist()]
-        colours = [colour_of(c) for c in range(len(groups))]
+            names = [style.text_of(label) for label in fitted.classes.tolist()]
+        colours = [style.colour_of(c) for c in range(len(groups))]
         _, _, self.bars_ = self.ax_.hist(
             groups, edges, stacked=True, color=colours, label=names, alpha=0.85, linewidth=0
         )
-        self.ax_.axvline(0.0, color=INK, linewidth=1.3)
+        self.ax_.axvline(0.0, color=style.INK, linewidth=1.3)
         if edges[0] < 0.0:
             label = f"wrong side: {np.count_nonzero(distances <= 0.0)} of {distances.size}"
-            self.ax_.axvspan(edges[0], 0.0, color=VERMILLION, alpha=0.08, linewidth=0, label=label)
+            self.ax_.axvspan(
+                edges[0], 0.0, color=style.VERMILLION, alpha=0.08, linewidth=0, label=label
+            )
         if 0.0 < fitted.upper < np.inf:
             label = f"best margin in [{fitted.lower:.6g}, {fitted.upper:.6g}]"
-            dashed: dict[str, Any] = {"color": INK, "linestyle": "--", "linewidth": 1.1}
-            self.ax_.axvspan(fitted.lower, fitted.upper, color=INK, alpha=0.25, linewidth=0)
+            dashed: dict[str, Any] = {"color": style.INK, "linestyle": "--", "linewidth": 1.1}
+            self.ax_.axvspan(fitted.lower, fitted.upper, color=style.INK, alpha=0.25, linewidth=0)
             self.ax_.axvline(fitted.lower, **dashed)
             self.ax_.axvline(fitted.upper, label=label, **dashed)
         name = "signed distance to the boundary" if fitted.is_distance else "label × decision value"

@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from momentron.errors import InputError, short
-from momentron.views.display.style import (
-    BLUE,
-    INK,
-    VERMILLION,
-    axes_for,
-    colour_of,
-    require_choice,
-    text_of,
-)
+from momentron.views.display import style
 from momentron.views.display.views import last_step
 from momentron.views.trace import Table, Trace
 
@@ -114,10 +106,10 @@ class TraceDisplay:
             Draw the relative gap on a log axis instead of the two bounds.
         legend : bool
         """
-        require_choice("x", x, COSTS)
+        style.require_choice("x", x, COSTS)
         if not len(self.trace):
             raise InputError("the trace is empty: the solve ended before its first iteration")
-        self.figure_, self.ax_ = axes_for(ax)
+        self.figure_, self.ax_ = style.axes_for(ax)
         at = self.trace[x].astype(float)
         marks = "o" if at.size <= LONG else ""
         self.lines_ = self._draw_gap(at, marks) if gap else self._draw_bounds(at, marks)
@@ -130,19 +122,21 @@ class TraceDisplay:
 
     def _draw_bounds(self, at: np.ndarray, marks: str) -> list[Any]:
         lower, upper = self.trace["lower"], self.trace["upper"]
-        style = {"marker": marks, "markersize": 4, "drawstyle": "steps-post"}
+        steps = {"marker": marks, "markersize": 4, "drawstyle": "steps-post"}
         shown = np.where(np.isfinite(upper), upper, np.nan)
         lines = [
-            *self.ax_.plot(at, shown, color=VERMILLION, label="at most", **style),
-            *self.ax_.plot(at, lower, color=BLUE, label="at least", **style),
+            *self.ax_.plot(at, shown, color=style.VERMILLION, label="at most", **steps),
+            *self.ax_.plot(at, lower, color=style.BLUE, label="at least", **steps),
         ]
-        self.ax_.fill_between(at, lower, shown, step="post", color=BLUE, alpha=0.10, linewidth=0)
+        self.ax_.fill_between(
+            at, lower, shown, step="post", color=style.BLUE, alpha=0.10, linewidth=0
+        )
         last = float(shown[-1]) if np.isfinite(shown[-1]) else float(np.max(lower))
         if self.certificate is not None and np.isfinite(self.certificate.upper):
             low, high = self.certificate.lower, self.certificate.upper
             label = f"certified: [{low:.6g}, {high:.6g}]"
-            self.ax_.axhspan(low, high, color=INK, alpha=0.25, linewidth=0)
-            self.ax_.axhline(high, color=INK, linestyle="--", linewidth=1.0, label=label)
+            self.ax_.axhspan(low, high, color=style.INK, alpha=0.25, linewidth=0)
+            self.ax_.axhline(high, color=style.INK, linestyle="--", linewidth=1.0, label=label)
             last = high
         if last > 0.0:
             tallest = float(np.nanmax(shown)) if np.isfinite(shown).any() else last
@@ -154,8 +148,8 @@ class TraceDisplay:
         lower, upper = self.trace["lower"], self.trace["upper"]
         with np.errstate(divide="ignore", invalid="ignore"):
             gaps = np.where(upper > lower, 1.0 - lower / upper, np.nan)
-        style = {"color": BLUE, "marker": marks, "markersize": 4}
-        lines = self.ax_.plot(at, gaps, label=self.method or "relative gap", **style)
+        name = self.method or "relative gap"
+        lines = self.ax_.plot(at, gaps, color=style.BLUE, marker=marks, markersize=4, label=name)
         if np.isfinite(gaps).any():
             self.ax_.set_yscale("log")
         self.ax_.set_ylabel("relative gap, (upper − lower)/upper")
@@ -199,39 +193,38 @@ class RaceDisplay:
         title : str
         legend : bool
         """
-        require_choice("x", x, COSTS)
-        self.figure_, self.ax_ = axes_for(ax)
+        style.require_choice("x", x, COSTS)
+        self.figure_, self.ax_ = style.axes_for(ax)
         best, lowest, self.lines_ = self.best, 0.0, []
         for number, (name, trace) in enumerate(self.traces.items()):
             line = "-" if number < COLOURS else ":"
-            colour, margins = colour_of(number % COLOURS), trace["margin"]
-            self.lines_ += self.ax_.plot(trace[x], margins, line, color=colour, label=text_of(name))
+            colour, margins = style.colour_of(number % COLOURS), trace["margin"]
+            self.lines_ += self.ax_.plot(
+                trace[x], margins, line, color=colour, label=style.text_of(name)
+            )
             lowest = min([lowest, *margins[np.isfinite(margins)].tolist()])
         middle = 0.5 * (best.lower + best.upper) if best.lower > 0.0 else best.upper
         label = "best margin, certified"
-        self.ax_.axhline(middle, color=INK, linestyle="--", linewidth=1.0, label=label)
-        self.ax_.axhspan(best.lower, best.upper, color=INK, alpha=0.12, linewidth=0)
+        self.ax_.axhline(middle, color=style.INK, linestyle="--", linewidth=1.0, label=label)
+        self.ax_.axhspan(best.lower, best.upper, color=style.INK, alpha=0.12, linewidth=0)
         self.ax_.set_xscale("log")
-        scale_to_best(self.ax_, middle or -lowest or 1.0, lowest)
+        scale = middle or -lowest or 1.0
+        scale_to_best(self.ax_, scale, min(1.5 * lowest, -0.25 * scale))
         self.ax_.set_xlabel(COSTS[x])
         self.ax_.set_ylabel("margin, in units of the best")
         if title:
-            self.ax_.set_title(text_of(title))
+            self.ax_.set_title(style.text_of(title))
         if legend:
             self.ax_.legend(loc="upper left", fontsize="small")
         return self
 
 
-def scale_to_best(axes: Any, best: float, lowest: float | None = None) -> None:
-    """Linear up to the best margin either side of 0, logarithmic below: early margins are there.
-
-    Down to −20 times the best, or to the lowest margin where one is named.
-    """
-    bottom = -20.0 * best if lowest is None else min(1.5 * lowest, -0.25 * best)
+def scale_to_best(axes: Any, best: float, bottom: float) -> None:
+    """Linear up to the best margin either side of 0, logarithmic below: early margins are there."""
     axes.set_yscale("symlog", linthresh=best, linscale=1.3)
     axes.set_ylim(bottom, 1.5 * best)
     shares = [s for s in (-1000, -100, -10, -3, -1, -0.5, 0, 0.5, 1) if s * best >= bottom]
-    if lowest is None or len(shares) > 7:
+    if len(shares) > 7:
         shares = [share for share in shares if share >= -10 or share == shares[0]]
     labels = [f"{share:g}".replace("-", "−") for share in shares]
     axes.set_yticks([share * best for share in shares], labels)
@@ -276,27 +269,29 @@ class TrackDisplay:
             What the legend calls the line: for several trackers in one picture.
         legend : bool
         """
-        require_choice("y", y, TRACKED)
-        require_choice("x", x, ("step", "loss", "norm"))
+        style.require_choice("y", y, TRACKED)
+        style.require_choice("x", x, ("step", "loss", "norm"))
         if not len(self.looks):
             raise InputError("there is nothing to draw: call look first")
-        self.figure_, self.ax_ = axes_for(ax)
+        self.figure_, self.ax_ = style.axes_for(ax)
         at, low = self.looks[x], self.looks[y]
         kept = np.isfinite(low)  # looks without an optimum have no share
-        style: dict[str, Any] = {"marker": "o", "markersize": 3} if kept.sum() <= LONG else {}
-        style |= {"color": BLUE} if ax is None else {}
-        (self.line_,) = self.ax_.plot(at[kept], low[kept], label=label or TRACKED[y], **style)
+        drawn: dict[str, Any] = {"marker": "o", "markersize": 3} if kept.sum() <= LONG else {}
+        drawn |= {"color": style.BLUE} if ax is None else {}
+        (self.line_,) = self.ax_.plot(at[kept], low[kept], label=label or TRACKED[y], **drawn)
         if y in UPPER:
             high = self.looks[UPPER[y]][kept]
             own = self.line_.get_color()
             self.ax_.fill_between(at[kept], low[kept], high, color=own, alpha=0.2, linewidth=0)
         if y == "share":
-            self.ax_.axhline(1.0, color=INK, linestyle="--", linewidth=1.0)
-            self.ax_.axhline(0.0, color=INK, linewidth=0.6)
+            self.ax_.axhline(1.0, color=style.INK, linestyle="--", linewidth=1.0)
+            self.ax_.axhline(0.0, color=style.INK, linewidth=0.6)
         best = self.looks["best"]
         known = np.isfinite(best)
         if y == "margin" and known.any():
-            self.ax_.plot(at[known], best[known], "--", color=INK, linewidth=1, label="best margin")
+            self.ax_.plot(
+                at[known], best[known], "--", color=style.INK, linewidth=1, label="best margin"
+            )
         if y == "loss" and (low[kept] > 0.0).all():
             self.ax_.set_yscale("log")
         self.ax_.set_xlabel("step" if x == "step" else TRACKED[x])

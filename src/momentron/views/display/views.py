@@ -39,16 +39,16 @@ class Fitted:
         """A fitted classifier of ours, or a pipeline that ends in one."""
         last = last_step(estimator, "certificate_")
         coef: Any = getattr(last, "coef_", ())
-        is_plain = len(coef) == 1 and last is estimator
-        is_split = isinstance(last.certificate_, list)  # each class has its own interval
-        results = last.result_ if is_split else [last.result_]
+        results = last.result_ if isinstance(last.result_, list) else [last.result_]
+        # fitted against the rest, each class has its own interval
+        first, is_split = results[0], len(results) > 1
         return cls(
             estimator.decision_function,
             np.asarray(last.classes_),
-            0.0 if is_split else last.certificate_.lower,
-            np.inf if is_split else last.certificate_.upper,
+            0.0 if is_split else first.lower,
+            np.inf if is_split else first.upper,
             np.asarray(last.support_),
-            direction=coef[0] if is_plain else None,
+            direction=coef[0] if len(coef) == 1 and last is estimator else None,
             is_distance=all(result.is_fallback or not result.is_soft for result in results),
         )
 
