@@ -32,8 +32,7 @@ class Piece(NamedTuple):
     output: int
     rows: slice  # counted from the first that was asked for
     inputs: list[Tensor]  # u of each unit, (n, P, F)
-    deltas: list[Tensor]  # δ of each unit, (n, P, C)
-    gradients: dict[str, Tensor]  # of each other parameter, (n, *shape)
+    deltas: list[Tensor]  # δ of each unit, (n, P, C), and gradients of other parameters, (n, 1, C)
 
 
 class ExampleGradients:
@@ -69,12 +68,9 @@ class ExampleGradients:
             found = self.readout(found, X.places_of(some))
             for o in outputs:
                 values = iter(_gradients(found[:, o].sum(), leaves, o != outputs[-1]))
-                gradients = {
-                    name: next(values).reshape(len(found), *p.shape)
-                    for name, p in zip(self.names, self.parameters, strict=True)
-                }
+                gradients = [next(values).reshape(len(found), 1, -1) for _ in self.names]
                 deltas = [unit.deltas([next(values) for _ in unit.zeros]) for unit in self.units]
-                yield Piece(o, part, inputs, deltas, gradients)
+                yield Piece(o, part, inputs, deltas + gradients)
 
     def _forward(self, x: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Outputs, u of each unit, and what to differentiate by; of one example, or by vmap."""
@@ -251,9 +247,9 @@ class Linearised:
         found = [torch.zeros(shape, dtype=self.dtype, device=device) for _ in directions]
         for piece in self._gradients(examples, rows, range(self.n_outputs)):
             for target, v in zip(found, directions, strict=True):
-                for gradient, part in zip(piece.gradients.values(), v, strict=True):
-                    flat = gradient.reshape(len(gradient), -1)
-                    target[piece.rows, piece.output] += flat.to(self.dtype) @ part.reshape(-1)
+                for gradient, part in zip(piece.deltas, v, strict=True):
+                    along = gradient[:, 0].to(self.dtype) @ part.reshape(-1)
+                    target[piece.rows, piece.output] += along
         return found
 
     def _second_pass(

@@ -70,18 +70,24 @@ class Cost(NamedTuple):
     @classmethod
     def factored(cls, unit: Unit, outputs: int, across: bool) -> Cost:
         """Of u and δ; `across`: all outputs are paired."""
-        P, pairs = unit.positions, outputs**2 if across else 1
-        stored = P * (unit.fan_in + outputs * unit.channels)
-        deltas = 2.0 * unit.channels * (pairs if across else outputs)
-        pair = P * P * (2.0 * unit.fan_in + deltas + ELEMENTWISE * pairs)
-        return cls(stored, P * (unit.fan_in + unit.channels), ELEMENTWISE * stored, pair)
+        P, F, C = unit.positions, unit.fan_in, unit.channels
+        stored = P * (F + outputs * C)
+        pair = P * P * (2.0 * F + _output_products(outputs, C, across))
+        return cls(stored, P * (F + C), ELEMENTWISE * stored, pair)
 
     @classmethod
     def written(cls, entries: int, flops: float, outputs: int, across: bool) -> Cost:
         """Of gradients that are written out, each with some flops."""
-        pair = 2.0 * outputs * entries * (outputs if across else 1)
         build = outputs * (flops + ELEMENTWISE * entries)
+        pair = _output_products(outputs, entries, across)
         return cls(outputs * entries, 3 * entries, build, pair)
+
+
+def _output_products(outputs: int, channels: int, across: bool) -> float:
+    """Flops of δ·δ' for the outputs of two positions."""
+    if across:
+        return outputs**2 * (2.0 * channels + ELEMENTWISE)
+    return 2.0 * outputs * channels + ELEMENTWISE
 
 
 class Plan(NamedTuple):
@@ -173,7 +179,8 @@ def _candidates(
             costs.append(kept if factored[-1] else written)
         total = Cost(*map(sum, zip(*costs, strict=True)))
         positions = (unit.positions for unit in compress(structure.units, factored))
-        scratch = max([usual, *(P**2 for P in positions)])
+        paired = outputs if shape.across else 1
+        scratch = max([usual, *((paired * P) ** 2 for P in (1, *positions))])
         for columns in _halves(shape.n2):
             plan = Plan(
                 structure, shape, itemsize, tuple(factored), total, scratch, outputs, columns

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from momentron.ntk.derivative_block import Block
 from momentron.ntk.jacobian import ExampleGradients
-from momentron.ntk.kernel_array import Contraction
+from momentron.ntk.kernel_array import Contraction, mirror
 from momentron.ntk.memory_plan import KernelShape, make_plan
 from momentron.ntk.model_structure import examine
 from momentron.ntk.selection import Examples, Readout, chosen_parameters, pieces, shifted
@@ -72,7 +72,8 @@ class Sweep:
         ]
         steps = self._steps(sum(len(parts) for _, parts in tiles))
         for columns, parts in tiles:
-            for b, held in self._blocks(right, columns):
+            for held in self._blocks(right, columns):
+                b = held.outputs
                 if squares is not None:
                     held.add_squares(squares[1][columns])
                 for a in self._partners(b):
@@ -83,21 +84,22 @@ class Sweep:
                             passing = self._block(X1, rows, a)
                             mine = slice(0, rows.stop - rows.start)
                         after = slice(rows.start, columns.stop) if inside else columns
-                        pairs = self.contraction.output_pairs(total, a, b, rows, after)
-                        passing.add_products(held, mine, shifted(after, -columns.start), pairs)
+                        theirs = shifted(after, -columns.start)
+                        targets = self.contraction.targets(total, a, b, rows, after)
+                        passing.add_products(held, mine, theirs, self.contraction, targets)
                         if squares is not None and a == b and columns.start == 0:
                             passing.add_squares(squares[0][rows])
                         del passing
                         self.tell(next(steps))
                 del held  # before the next is made
         if X2 is None:
-            self.contraction.mirror(total)
+            mirror(total)
 
     def diagonal(self, X: Examples, total: Tensor) -> None:
         """Add Σ_o K_oo(x, x) of each row to `total`."""
         steps = self._steps(-(-len(X) // self.plan.step))
         for rows in pieces(len(X), self.plan.step):
-            for _, block in self._blocks(X, rows):
+            for block in self._blocks(X, rows):
                 block.add_squares(total[rows])
                 del block
                 self.tell(next(steps))
@@ -122,28 +124,26 @@ class Sweep:
 
     def _block(self, X: Examples, rows: slice, outputs: range) -> Block:
         """Derivatives of some rows, in batches."""
-        block = self._empty_block(rows, outputs)
+        block = Block(self.plan, rows.stop - rows.start, outputs, self.dtype)
         for part in pieces(block.n, self.plan.step):
             for piece in self.gradients(X, shifted(part, rows.start), outputs):
                 block.take(piece, part.start)
         return block
 
-    def _blocks(self, X: Examples, rows: slice) -> Iterator[tuple[range, Block]]:
+    def _blocks(self, X: Examples, rows: slice) -> Iterator[Block]:
         """One block per chunk of outputs, in turn, from one forward pass where possible.
 
         Whoever reads them lets go of each before the next is made.
         """
-        if not self.gradients.is_vectorised or rows.stop - rows.start > self.plan.step:
-            for chunk in self._chunks:
-                yield chunk, self._block(X, rows, chunk)
-            return
-        found = self.gradients(X, rows, range(self.n_outputs))
+        n, found = rows.stop - rows.start, None
+        if self.gradients.is_vectorised and n <= self.plan.step:
+            found = self.gradients(X, rows, range(self.n_outputs))
         for chunk in self._chunks:
-            block = self._empty_block(rows, chunk)
+            if found is None:
+                yield self._block(X, rows, chunk)
+                continue
+            block = Block(self.plan, n, chunk, self.dtype)
             for piece in islice(found, len(chunk)):
                 block.take(piece)
-            yield chunk, block
+            yield block
             del block
-
-    def _empty_block(self, rows: slice, outputs: range) -> Block:
-        return Block(self.plan, rows.stop - rows.start, outputs, self.dtype)
