@@ -47,7 +47,7 @@ class Block:
                     self.u[place][rows] = u
             n, P, C = delta.shape
             if n == self.n and len(self.outputs) == 1:
-                self.delta[place] = delta.unsqueeze(2)  # no copy
+                self.delta[place] = delta.contiguous().unsqueeze(2)  # most often no copy
                 continue
             if place not in self.delta:
                 self.delta[place] = delta.new_empty(self.n, P, len(self.outputs), C)

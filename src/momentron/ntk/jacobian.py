@@ -65,7 +65,7 @@ class ExampleGradients:
         for part in pieces(n, n if self.is_vectorised else 1):
             some = shifted(part, rows.start)
             found, inputs, leaves = self._forward(X.rows(some))
-            found = self.readout(found, X.places_of(some))
+            found = self.readout(found, None if X.places is None else X.places[some])
             for o in outputs:
                 values = iter(_gradients(found[:, o].sum(), leaves, o != outputs[-1]))
                 gradients = [next(values).reshape(len(found), 1, -1) for _ in self.names]

@@ -8,7 +8,7 @@ from itertools import compress
 from typing import NamedTuple
 
 from momentron.errors import InputError
-from momentron.ntk.model_structure import ModelStructure, Unit
+from momentron.ntk.model_structure import ModelStructure
 
 _UNITS = {"TB": 10**12, "GB": 10**9, "MB": 10**6, "KB": 10**3}
 
@@ -68,26 +68,18 @@ class Cost(NamedTuple):
     pair: float  # flops of the inner products with another example, all outputs
 
     @classmethod
-    def factored(cls, unit: Unit, outputs: int, across: bool) -> Cost:
-        """Of u and δ; `across`: all outputs are paired."""
-        P, F, C = unit.positions, unit.fan_in, unit.channels
+    def of(cls, P: int, F: int, C: int, outputs: int, across: bool) -> Cost:
+        """Of u of P × F entries, and δ of P × C per output; `across`: all outputs are paired."""
+        pairs = outputs**2 if across else 1
         stored = P * (F + outputs * C)
-        pair = P * P * (2.0 * F + _output_products(outputs, C, across))
-        return cls(stored, P * (F + C), ELEMENTWISE * stored, pair)
+        products = 2.0 * (F + C * (pairs if across else outputs)) + ELEMENTWISE * pairs
+        return cls(stored, P * (F + C), ELEMENTWISE * stored, P * P * products)
 
     @classmethod
     def written(cls, entries: int, flops: float, outputs: int, across: bool) -> Cost:
         """Of gradients that are written out, each with some flops."""
-        build = outputs * (flops + ELEMENTWISE * entries)
-        pair = _output_products(outputs, entries, across)
-        return cls(outputs * entries, 3 * entries, build, pair)
-
-
-def _output_products(outputs: int, channels: int, across: bool) -> float:
-    """Flops of δ·δ' for the outputs of two positions."""
-    if across:
-        return outputs**2 * (2.0 * channels + ELEMENTWISE)
-    return 2.0 * outputs * channels + ELEMENTWISE
+        whole = cls.of(1, 0, entries, outputs, across)
+        return whole._replace(passing=3 * entries, build=whole.build + outputs * flops)
 
 
 class Plan(NamedTuple):
@@ -173,7 +165,8 @@ def _candidates(
         factored, costs = [], [Cost.written(rest, OFTEN_READ * rest, outputs, shape.across)]
         for unit in structure.units:
             entries = sum(structure.entries[name] for name in unit.names)
-            kept = Cost.factored(unit, outputs, shape.across)
+            sizes = unit.positions, unit.fan_in, unit.channels
+            kept = Cost.of(*sizes, outputs, shape.across)
             written = Cost.written(entries, unit.flops, outputs, shape.across)
             factored.append(flops(kept) <= flops(written))
             costs.append(kept if factored[-1] else written)

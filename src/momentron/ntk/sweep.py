@@ -76,7 +76,7 @@ class Sweep:
                 b = held.outputs
                 if squares is not None:
                     held.add_squares(squares[1][columns])
-                for a in self._partners(b):
+                for a in self._chunks if self.contraction.across else [b]:
                     for rows in parts:
                         inside = X2 is None and rows.start >= columns.start
                         passing, mine = held, shifted(rows, -columns.start)
@@ -113,13 +113,9 @@ class Sweep:
             for part in pieces(width, min(self.plan.step, -(-width // panels))):
                 yield shifted(part, columns.start)
 
-    def _partners(self, b: range) -> list[range]:
-        """The chunks that this one is paired with."""
-        return self._chunks if self.contraction.across else [b]
-
     def _steps(self, count: int) -> Iterator[float]:
         """The share done after each step, of a number of steps for each pair of chunks."""
-        total = count * len(self._chunks) * len(self._partners(self._chunks[0]))
+        total = count * self.plan.chunks * self.plan.partners
         return (done / total for done in range(1, total + 1))
 
     def _block(self, X: Examples, rows: slice, outputs: range) -> Block:
