@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -72,7 +72,7 @@ class Sweep:
         ]
         steps = self._steps(sum(len(parts) for _, parts in tiles))
         for columns, parts in tiles:
-            for held in self._blocks(right, columns):
+            for held in self._blocks(right, columns, self._chunks):
                 b = held.outputs
                 if squares is not None:
                     held.add_squares(squares[1][columns])
@@ -81,7 +81,7 @@ class Sweep:
                         inside = X2 is None and rows.start >= columns.start
                         passing, mine = held, shifted(rows, -columns.start)
                         if not (inside and a == b):
-                            passing = self._block(X1, rows, a)
+                            [passing] = self._blocks(X1, rows, [a])
                             mine = slice(0, rows.stop - rows.start)
                         after = slice(rows.start, columns.stop) if inside else columns
                         theirs = shifted(after, -columns.start)
@@ -99,7 +99,7 @@ class Sweep:
         """Add Σ_o K_oo(x, x) of each row to `total`."""
         steps = self._steps(-(-len(X) // self.plan.step))
         for rows in pieces(len(X), self.plan.step):
-            for block in self._blocks(X, rows):
+            for block in self._blocks(X, rows, self._chunks):
                 block.add_squares(total[rows])
                 del block
                 self.tell(next(steps))
@@ -118,28 +118,21 @@ class Sweep:
         total = count * self.plan.chunks * self.plan.partners
         return (done / total for done in range(1, total + 1))
 
-    def _block(self, X: Examples, rows: slice, outputs: range) -> Block:
-        """Derivatives of some rows, in batches."""
-        block = Block(self.plan, rows.stop - rows.start, outputs, self.dtype)
-        for part in pieces(block.n, self.plan.step):
-            for piece in self.gradients(X, shifted(part, rows.start), outputs):
-                block.take(piece, part.start)
-        return block
+    def _blocks(self, X: Examples, rows: slice, chunks: Sequence[range]) -> Iterator[Block]:
+        """Derivatives of some rows, one block per chunk of outputs, in turn.
 
-    def _blocks(self, X: Examples, rows: slice) -> Iterator[Block]:
-        """One block per chunk of outputs, in turn, from one forward pass where possible.
-
-        Whoever reads them lets go of each before the next is made.
+        They come from one forward pass where possible. Whoever reads them lets go of each before
+        the next is made.
         """
-        n, found = rows.stop - rows.start, None
-        if self.gradients.is_vectorised and n <= self.plan.step:
-            found = self.gradients(X, rows, range(self.n_outputs))
-        for chunk in self._chunks:
-            if found is None:
-                yield self._block(X, rows, chunk)
-                continue
+        n, step, once = rows.stop - rows.start, self.plan.step, None
+        if self.gradients.is_vectorised and n <= step:
+            once = self.gradients(X, rows, range(chunks[0].start, chunks[-1].stop))
+        for chunk in chunks:
             block = Block(self.plan, n, chunk, self.dtype)
-            for piece in islice(found, len(chunk)):
-                block.take(piece)
+            for part in pieces(n, step):
+                batch = shifted(part, rows.start)
+                own = islice(once, len(chunk)) if once else self.gradients(X, batch, chunk)
+                for piece in own:
+                    block.take(piece, part.start)
             yield block
             del block
