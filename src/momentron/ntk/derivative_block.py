@@ -64,9 +64,9 @@ class Block:
         """Add inner products of rows here with rows there, for each kernel of a contraction."""
         n1, n2 = rows.stop - rows.start, columns.stop - columns.start
         for place, delta in self.delta.items():
-            P, m = delta.shape[1], targets[0].shape[1]
-            height = max(1, min(n1, math.isqrt(self.plan.scratch) // (P * m)))
-            width = max(1, self.plan.scratch // (height * (P * m) ** 2))
+            P, (_, m1, _, m2) = delta.shape[1], targets[0].shape
+            height = max(1, min(n1, math.isqrt(self.plan.scratch) // (P * m1)))
+            width = max(1, self.plan.scratch // (height * P * m1 * P * m2))
             for left in pieces(n1, height):
                 here = shifted(left, rows.start)
                 mine = contraction.parts(delta[here])
@@ -77,7 +77,7 @@ class Block:
                     for a, b, target in zip(mine, others, targets, strict=True):
                         both = a.flatten(0, 2) @ b.flatten(0, 2).T
                         if inputs is not None:
-                            both = both.view(len(a), P, m, len(b), P, m)
+                            both = both.view(*a.shape[:3], *b.shape[:3])
                             both.mul_(inputs[:, :, None, :, :, None])
                             both = both.sum((1, 4)) if P > 1 else both
                         part = target[left, :, right]

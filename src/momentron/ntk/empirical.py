@@ -379,9 +379,9 @@ class EmpiricalNTK:
         options: KernelOptions,
     ) -> Any:
         """The kernel of all pairs of examples; without `right`, of `left` with itself."""
-        is_swapped = right is not None and len(left) < len(right)
-        if is_swapped:  # the derivatives of the fewer are the ones to hold
-            left, right = right, left
+        is_swapped = False
+        if right is not None and len(left) < len(right):  # the fewer are the ones to hold
+            left, right, is_swapped = right, left, True
         n1, n2 = len(left), len(left if right is None else right)
         normalize, limit, tell = self._settings("tangent kernel", **options)
         shape = KernelShape(n1, n2, right is None, contraction.across)
