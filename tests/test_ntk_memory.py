@@ -19,7 +19,7 @@ from momentron.ntk import EmpiricalNTK  # noqa: E402
 from momentron.ntk.memory_plan import KernelShape, format_memory, make_plan  # noqa: E402
 from momentron.ntk.model_structure import examine  # noqa: E402
 from paper.networks import alexnet  # noqa: E402
-from tests.architectures import one_torch_thread  # noqa: E402, F401
+from tests.architectures import cut_plans, one_torch_thread  # noqa: E402, F401
 
 
 @pytest.fixture
@@ -46,6 +46,15 @@ def test_any_memory_gives_the_same(model, X, max_memory):
     assert np.allclose(ntk(X, max_memory=max_memory), expected, rtol=1e-12)
     assert np.allclose(ntk(X[:5], X[5:], max_memory=max_memory), expected[:5, 5:], rtol=1e-12)
     assert np.allclose(ntk.diagonal(X, max_memory=max_memory), np.diag(expected), rtol=1e-12)
+
+
+@pytest.mark.parametrize("factored", [True, False])
+def test_outputs_that_do_not_divide_into_equal_chunks(model, X, factored, monkeypatch):
+    ntk = EmpiricalNTK(model)
+    expected = ntk.per_output(X)
+    cut_plans(monkeypatch, 5, 2, 2, factored)  # 2 of 3 outputs, then 1
+    assert np.allclose(ntk.per_output(X), expected, rtol=1e-12)
+    assert np.allclose(ntk.per_output(X[:5], X[5:]), expected[:5, 5:], rtol=1e-12)
 
 
 def test_less_memory_means_more_blocks(model, X):

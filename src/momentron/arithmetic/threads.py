@@ -36,7 +36,6 @@ T = TypeVar("T")
 WORTH_OWN_THREADS = 1e8  # flops from which a second thread of our own is worth waking
 MOST_PARTS = 4  # into which a sum of products is divided: each takes memory for its result
 WORTH_READING = 2_000_000  # entries from which a product with a vector is worth dividing
-WORTH_FILLING = 100_000  # values of a function from which they are worth dividing
 MOST_READ = 100_000_000  # entries that are read between two looks at the clock
 
 OURS = (np, scipy)  # whose wheels bring OpenBLAS along

@@ -16,9 +16,6 @@ from momentron.data.arguments import as_flag, parse_size
 from momentron.errors import InputError
 from momentron.ntk.jacobian import Linearised, as_matrix
 from momentron.ntk.kernel_array import (
-    PER_OUTPUT,
-    SAME_OUTPUT,
-    TRACED,
     Contraction,
     ResultType,
     inverse_roots,
@@ -166,7 +163,7 @@ class EmpiricalNTK:
         -------
         array of shape (n1, n2)
         """
-        return self._kernel(TRACED, *self._sides(X1, X2), options)
+        return self._kernel(Contraction.TRACED, *self._sides(X1, X2), options)
 
     def per_output(self, X1: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
         """⟨∇A_o(x), ∇A_p(x')⟩ for all pairs of examples and of outputs.
@@ -177,7 +174,7 @@ class EmpiricalNTK:
         -------
         array of shape (n1, n2, k, k)
         """
-        return self._kernel(PER_OUTPUT, *self._sides(X1, X2), options)
+        return self._kernel(Contraction.PER_OUTPUT, *self._sides(X1, X2), options)
 
     def same_output(self, X1: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
         """⟨∇A_o(x), ∇A_o(x')⟩: one kernel per output, the diagonal of `per_output`.
@@ -188,7 +185,7 @@ class EmpiricalNTK:
         -------
         array of shape (n1, n2, k)
         """
-        return self._kernel(SAME_OUTPUT, *self._sides(X1, X2), options)
+        return self._kernel(Contraction.SAME_OUTPUT, *self._sides(X1, X2), options)
 
     def pairs(
         self,
@@ -231,7 +228,7 @@ class EmpiricalNTK:
             right.places = readout.places(y2, len(right), "y2", k)
         normalize, _, _ = self._settings("", **options)
         unscaled: KernelOptions = {**options, "normalize": False}
-        kernel = torch.as_tensor(self._kernel(PER_OUTPUT, left, right, unscaled))
+        kernel = torch.as_tensor(self._kernel(Contraction.PER_OUTPUT, left, right, unscaled))
         if normalize:
             rows = self._squares(X1, options)
             normalize_in_place(kernel, rows, rows if X2 is None else self._squares(X2, options))
@@ -250,7 +247,9 @@ class EmpiricalNTK:
         examples = self._examples(X, "X")
         squares = self._result.zeros(examples.device, len(examples))
         with torch.enable_grad():
-            sweep = Sweep(self, TRACED, examples, KernelShape(len(examples), 0), limit, tell)
+            sweep = Sweep(
+                self, Contraction.TRACED, examples, KernelShape(len(examples), 0), limit, tell
+            )
             sweep.diagonal(examples, squares)
         require_finite(squares)
         return self._result.finished((squares > 0.0).to(squares.dtype) if normalize else squares)
@@ -380,24 +379,26 @@ class EmpiricalNTK:
         options: KernelOptions,
     ) -> Any:
         """The kernel of all pairs of examples; without `right`, of `left` with itself."""
+        is_swapped = False
+        if right is not None and len(left) < len(right):  # the fewer are the ones to hold
+            left, right, is_swapped = right, left, True
         n1, n2 = len(left), len(left if right is None else right)
-        if right is not None and n1 < n2:  # the derivatives of the fewer are the ones to hold
-            return contraction.swapped(self._kernel(contraction, right, left, options))
         normalize, limit, tell = self._settings("tangent kernel", **options)
         shape = KernelShape(n1, n2, right is None, contraction.across)
         sweep = Sweep(self, contraction, left, shape, limit, tell)
         zeros = partial(self._result.zeros, left.device)
         total = zeros(*contraction.shape(sweep.n_outputs, n1, n2))
-        squares = None
-        if normalize and right is not None:
-            squares = zeros(n1), zeros(n2)
-        sweep.kernel(left, right, total, squares)
+        squares = zeros(n1), zeros(n2 if right is not None else 0)
+        sweep.kernel(left, right, total, squares if normalize and right is not None else None)
+        if normalize and right is None:
+            squares = (torch.einsum("bimim->i", total),) * 2
+        if is_swapped:
+            total, squares = total.permute(0, 3, 4, 1, 2), squares[::-1]
         arranged = require_finite(contraction.arranged(total))
         if normalize:
-            rows, columns = squares or [contraction.traces(total)] * 2
-            normalize_in_place(arranged, require_finite(rows), require_finite(columns))
-            if right is None and contraction is TRACED:
-                arranged.fill_diagonal_(0.0).diagonal().add_(rows > 0.0)
+            normalize_in_place(arranged, *map(require_finite, squares))
+            if right is None and contraction is Contraction.TRACED:
+                arranged.fill_diagonal_(0.0).diagonal().add_(squares[0] > 0.0)
         return self._result.finished(arranged)
 
     def _sides(self, X1: Any, X2: Any) -> tuple[Examples, Examples | None]:

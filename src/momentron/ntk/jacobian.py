@@ -32,8 +32,7 @@ class Piece(NamedTuple):
     output: int
     rows: slice  # counted from the first that was asked for
     inputs: list[Tensor]  # u of each unit, (n, P, F)
-    deltas: list[Tensor]  # δ of each unit, (n, P, C)
-    gradients: dict[str, Tensor]  # of each other parameter, (n, *shape)
+    deltas: list[Tensor]  # δ of each unit, (n, P, C), and gradients of other parameters, (n, 1, C)
 
 
 class ExampleGradients:
@@ -66,15 +65,12 @@ class ExampleGradients:
         for part in pieces(n, n if self.is_vectorised else 1):
             some = shifted(part, rows.start)
             found, inputs, leaves = self._forward(X.rows(some))
-            found = self.readout(found, X.places_of(some))
+            found = self.readout(found, None if X.places is None else X.places[some])
             for o in outputs:
                 values = iter(_gradients(found[:, o].sum(), leaves, o != outputs[-1]))
-                gradients = {
-                    name: next(values).reshape(len(found), *p.shape)
-                    for name, p in zip(self.names, self.parameters, strict=True)
-                }
+                gradients = [next(values).reshape(len(found), 1, -1) for _ in self.names]
                 deltas = [unit.deltas([next(values) for _ in unit.zeros]) for unit in self.units]
-                yield Piece(o, part, inputs, deltas, gradients)
+                yield Piece(o, part, inputs, deltas + gradients)
 
     def _forward(self, x: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Outputs, u of each unit, and what to differentiate by; of one example, or by vmap."""
@@ -170,8 +166,8 @@ class Linearised:
     """J of some examples with respect to the chosen parameters, by products alone.
 
     Jᵀc is a backward pass. It is linear in c, so Jv is the derivative of ⟨Jᵀc, v⟩ with respect to
-    c, a backward pass through the backward pass. Where the model has no such second pass, or
-    ⟨c, Jv⟩ and ⟨Jᵀc, v⟩ differ on a few examples, each example's gradients are multiplied by v.
+    c, a backward pass through the backward pass. Where the model has no such second pass, or it
+    gives something else for a few examples, each example's gradients are multiplied by v.
     """
 
     @torch.enable_grad()
@@ -251,9 +247,9 @@ class Linearised:
         found = [torch.zeros(shape, dtype=self.dtype, device=device) for _ in directions]
         for piece in self._gradients(examples, rows, range(self.n_outputs)):
             for target, v in zip(found, directions, strict=True):
-                for gradient, part in zip(piece.gradients.values(), v, strict=True):
-                    flat = gradient.reshape(len(gradient), -1)
-                    target[piece.rows, piece.output] += flat.to(self.dtype) @ part.reshape(-1)
+                for gradient, part in zip(piece.deltas, v, strict=True):
+                    along = gradient[:, 0].to(self.dtype) @ part.reshape(-1)
+                    target[piece.rows, piece.output] += along
         return found
 
     def _second_pass(
@@ -279,22 +275,19 @@ class Linearised:
         return self.readout(flat_outputs(self.model(x), len(x)))
 
     def _has_second_pass(self, examples: Examples) -> bool:
-        """Whether Jv of a few examples exists and agrees with the backward pass."""
+        """Whether Jv of a few examples exists, and ⟨c, Jv⟩ = ‖v‖² for v = Jᵀc."""
         rows, generator = slice(0, min(4, len(examples))), torch.Generator().manual_seed(0)
-        v, back = self.zeros(), self.zeros()
-        for part in v:  # without torch's global generator
-            part.copy_(torch.randn(part.shape, generator=generator))
+        # without torch's global generator
+        c = torch.randn(rows.stop, self.n_outputs, generator=generator).to(examples.device)
+        v = self.zeros()
+        self.pull(examples, rows, [c], [v])
         try:
-            (forward,) = self._second_pass(examples, rows, [v])
+            (found,) = self._second_pass(examples, rows, [v])
         except (RuntimeError, NotImplementedError, TypeError, ValueError):
             return False
-        c = torch.randn(forward.shape, generator=generator).to(forward)
-        self.pull(examples, rows, [c], [back])
-        pairs = list(zip(back, v, strict=True))
-        backward = sum(float((gradient * part).sum()) for gradient, part in pairs)
-        size = sum(float(gradient.norm() * part.norm()) for gradient, part in pairs)
-        limit = torch.finfo(self.parameters[0].dtype).eps ** 0.5 * size
-        return abs(float((forward * c).sum()) - backward) <= limit
+        square = sum(float(part.square().sum()) for part in v)
+        limit = torch.finfo(self.parameters[0].dtype).eps ** 0.5 * square
+        return abs(float((found * c).sum()) - square) <= limit
 
 
 def _as_tensor(values: Any, name: str) -> Tensor:

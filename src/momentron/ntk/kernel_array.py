@@ -1,16 +1,14 @@
 """The array of a kernel: the axes of its outputs, its type, its scale.
 
-An *output pair* is a sum ⟨∂A_o(x), ∂A_p(x')⟩ over pairs (o, p) of outputs, with the matrix of all
-pairs of examples to which it is added. In memory the outputs are the first axes, so that the
-examples of one output pair are a matrix with contiguous rows; `arranged` shows them as users know
-them.
+In memory its shape is (b, n1, m, n2, m): b kernels, each of m outputs of every example, and each a
+matrix with contiguous rows. `arranged` shows them as users know them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
-from typing import Any, NamedTuple
+from enum import Enum
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,71 +21,55 @@ ROWS = 512  # of a symmetric kernel that are mirrored at a time
 _TORCH = {np.dtype(np.float64): torch.float64, np.dtype(np.float32): torch.float32}
 
 
-class OutputPair(NamedTuple):
-    """Outputs of rows and of columns (paired off and summed), and where the sum goes."""
+class Contraction(Enum):
+    """A way to treat outputs: sum K_oo over o, keep K_oo for each o, or keep K_op for all o and p.
 
-    left: slice
-    right: slice
-    target: Tensor
-
-
-@dataclass(frozen=True)
-class Contraction:
-    """A way to treat outputs, by the number of axes that a result has for them.
-
-    0 sums K_oo over o, 1 keeps K_oo for each o, and 2 keeps K_op for all o and p.
+    The value is the number of axes that a result has for them.
     """
 
-    axes: int
+    TRACED = 0
+    SAME_OUTPUT = 1
+    PER_OUTPUT = 2
 
     @property
     def across(self) -> bool:
         """Whether different outputs are paired."""
-        return self.axes == 2
+        return self is Contraction.PER_OUTPUT
 
-    def shape(self, k: int, *examples: int) -> tuple[int, ...]:
+    def shape(self, k: int, n1: int, n2: int) -> tuple[int, ...]:
         """Of the array in memory, for k outputs of n1 × n2 examples."""
-        return (k,) * self.axes + examples
+        m = k if self.across else 1
+        return (k if self is Contraction.SAME_OUTPUT else 1, n1, m, n2, m)
 
-    def output_pairs(self, total: Tensor, a: range, b: range, *examples: slice) -> list[OutputPair]:
-        """Of outputs a of some rows with outputs b of some columns."""
-        if self.axes == 0:
-            every = slice(0, len(a))
-            return [OutputPair(every, every, total[examples])]
-        numbers = enumerate(a), enumerate(b)  # without `across`, b is the same as a
-        pairs = product(*numbers) if self.across else zip(*numbers, strict=True)
-        return [
-            OutputPair(slice(i, i + 1), slice(j, j + 1), total[(o, p)[: self.axes] + examples])
-            for (i, o), (j, p) in pairs
-        ]
+    def parts(self, delta: Tensor) -> list[Tensor]:
+        """Views (n, P, m, C) of derivatives (n, P, outputs, C), one for each of the kernels."""
+        if self is Contraction.TRACED:
+            return [delta.flatten(2).unsqueeze(2)]
+        return [delta] if self.across else list(delta.split(1, dim=2))
 
-    def swapped(self, kernel: Any) -> Any:
-        """A view of a result in which rows and columns have changed places."""
-        kernel = kernel.swapaxes(0, 1)
-        return kernel.swapaxes(2, 3) if self.across else kernel
-
-    def mirror(self, total: Tensor) -> None:
-        """Fill in what is below the diagonal of a symmetric kernel."""
-        for outputs in product(range(len(total)), repeat=self.axes):
-            upper, lower = total[outputs], total[outputs[::-1]]
-            for rows in pieces(len(upper), ROWS):
-                lower[rows.stop :, rows] = upper[rows, rows.stop :].T
-                square = upper[rows, rows]
-                below = torch.ones_like(square, dtype=torch.bool).tril(-1)
-                lower[rows, rows] = torch.where(below, square.T, lower[rows, rows])
-            if outputs < outputs[::-1]:  # the same numbers, from different products
-                lower.diagonal().copy_(upper.diagonal())
+    def targets(
+        self, total: Tensor, a: range, b: range, rows: slice, columns: slice
+    ) -> list[Tensor]:
+        """Of outputs a of some rows with outputs b of some columns: (rows, m, columns, m) each."""
+        left, right = slice(a.start, a.stop), slice(b.start, b.stop)
+        if self is Contraction.SAME_OUTPUT:
+            return list(total[left, rows, :, columns])
+        return [total[0, rows, left, columns, right] if self.across else total[0, rows, :, columns]]
 
     def arranged(self, total: Tensor) -> Tensor:
-        """A view with the examples first."""
-        return total.movedim(tuple(range(self.axes)), tuple(range(-self.axes, 0)))
-
-    def traces(self, total: Tensor) -> Tensor:
-        """Σ_o K_oo(x, x) of each example, from a kernel of examples with themselves."""
-        return torch.einsum("o" * self.axes + "ii->i", total).clone()
+        """A view with the examples first: (n1, n2), (n1, n2, k) or (n1, n2, k, k)."""
+        if self is Contraction.SAME_OUTPUT:
+            return total[:, :, 0, :, 0].movedim(0, 2)
+        return total[0].transpose(1, 2) if self.across else total[0, :, 0, :, 0]
 
 
-TRACED, SAME_OUTPUT, PER_OUTPUT = (Contraction(axes) for axes in range(3))
+def mirror(total: Tensor) -> None:
+    """Fill in what is below the diagonal of each symmetric kernel."""
+    for kernel in total.flatten(3).flatten(1, 2):
+        for rows in pieces(len(kernel), ROWS):
+            kernel[rows.stop :, rows] = kernel[rows, rows.stop :].T
+            square = kernel[rows, rows]
+            square.copy_(square.triu() + square.triu(1).T)
 
 
 @dataclass(frozen=True)

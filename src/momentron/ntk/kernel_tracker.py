@@ -172,12 +172,11 @@ class KernelTracker:
 
     def _network_error(self, model: nn.Module, name: str) -> float:
         """The share of examples that the network itself gets wrong."""
-        examples, (_, y), wrong = self.examples(model, name), getattr(self, name), 0
-        for rows in pieces(len(examples), BATCH):
-            outputs = class_outputs(model, examples.rows(rows), self.classes)
-            answers = (outputs[:, 0] > 0.0) if outputs.shape[1] == 1 else outputs.argmax(dim=1)
-            wrong += int(np.sum(self.classes[answers.long().cpu().numpy()] != y[rows]))
-        return wrong / len(examples)
+        examples, (_, y) = self.examples(model, name), getattr(self, name)
+        batches = map(examples.rows, pieces(len(examples), BATCH))
+        outputs = torch.cat([class_outputs(model, x, self.classes) for x in batches])
+        found = outputs.squeeze(1).double().cpu().numpy()
+        return float(np.mean(labels_of(found, self.classes) != y))
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -8,7 +8,7 @@ from itertools import compress
 from typing import NamedTuple
 
 from momentron.errors import InputError
-from momentron.ntk.model_structure import ModelStructure, Unit
+from momentron.ntk.model_structure import ModelStructure
 
 _UNITS = {"TB": 10**12, "GB": 10**9, "MB": 10**6, "KB": 10**3}
 
@@ -68,20 +68,18 @@ class Cost(NamedTuple):
     pair: float  # flops of the inner products with another example, all outputs
 
     @classmethod
-    def factored(cls, unit: Unit, outputs: int, across: bool) -> Cost:
-        """Of u and δ; `across`: all outputs are paired."""
-        P, pairs = unit.positions, outputs**2 if across else 1
-        stored = P * (unit.fan_in + outputs * unit.channels)
-        deltas = 2.0 * unit.channels * (pairs if across else outputs)
-        pair = P * P * (2.0 * unit.fan_in + deltas + ELEMENTWISE * pairs)
-        return cls(stored, P * (unit.fan_in + unit.channels), ELEMENTWISE * stored, pair)
+    def of(cls, P: int, F: int, C: int, outputs: int, across: bool) -> Cost:
+        """Of u of P × F entries, and δ of P × C per output; `across`: all outputs are paired."""
+        pairs = outputs**2 if across else 1
+        stored = P * (F + outputs * C)
+        products = 2.0 * (F + C * (pairs if across else outputs)) + ELEMENTWISE * pairs
+        return cls(stored, P * (F + C), ELEMENTWISE * stored, P * P * products)
 
     @classmethod
     def written(cls, entries: int, flops: float, outputs: int, across: bool) -> Cost:
         """Of gradients that are written out, each with some flops."""
-        pair = 2.0 * outputs * entries * (outputs if across else 1)
-        build = outputs * (flops + ELEMENTWISE * entries)
-        return cls(outputs * entries, 3 * entries, build, pair)
+        whole = cls.of(1, 0, entries, outputs, across)
+        return whole._replace(passing=3 * entries, build=whole.build + outputs * flops)
 
 
 class Plan(NamedTuple):
@@ -167,13 +165,15 @@ def _candidates(
         factored, costs = [], [Cost.written(rest, OFTEN_READ * rest, outputs, shape.across)]
         for unit in structure.units:
             entries = sum(structure.entries[name] for name in unit.names)
-            kept = Cost.factored(unit, outputs, shape.across)
+            sizes = unit.positions, unit.fan_in, unit.channels
+            kept = Cost.of(*sizes, outputs, shape.across)
             written = Cost.written(entries, unit.flops, outputs, shape.across)
             factored.append(flops(kept) <= flops(written))
             costs.append(kept if factored[-1] else written)
         total = Cost(*map(sum, zip(*costs, strict=True)))
         positions = (unit.positions for unit in compress(structure.units, factored))
-        scratch = max([usual, *(P**2 for P in positions)])
+        paired = outputs if shape.across else 1
+        scratch = max([usual, *((paired * P) ** 2 for P in (1, *positions))])
         for columns in _halves(shape.n2):
             plan = Plan(
                 structure, shape, itemsize, tuple(factored), total, scratch, outputs, columns

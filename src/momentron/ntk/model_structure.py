@@ -112,9 +112,8 @@ def examine(
     pair = x[:2]
     both = flat_outputs(model(pair.clone()), len(pair))  # whose first layer may work in place
     outputs, calls, saved = _trial(model, x[:1], candidates)
-    require_repeatable(both[0], outputs[0])
     uses, reached = _walk(outputs)
-    require_independent(both[0], pair)
+    require_separate(both[0], outputs[0], pair)
     units = []
     for unit, made in zip(candidates, calls, strict=True):
         used = sum(call.y.grad_fn in reached for call in made)
@@ -194,11 +193,10 @@ def _walk(outputs: Tensor) -> tuple[Counter[int], set[Any]]:
     return uses, seen
 
 
-OnCall = Callable[[nn.Module, Any, Tensor], Tensor]
-
-
 @contextmanager
-def hooked(modules: Iterable[nn.Module], on_call: OnCall) -> Iterator[None]:
+def hooked(
+    modules: Iterable[nn.Module], on_call: Callable[[nn.Module, Any, Tensor], Tensor]
+) -> Iterator[None]:
     """Replace the output of each call of these modules by `on_call(module, input, output)`.
 
     That is a new tensor: what follows may write to it in place. The hooks are gone at the end,
@@ -277,8 +275,11 @@ def flat_outputs(outputs: Any, n: int) -> Tensor:
     return outputs.reshape(n, -1)
 
 
-def require_repeatable(first: Tensor, second: Tensor) -> None:
-    """Refuse outputs of one example that differ between two batches by more than rounding."""
+def require_separate(first: Tensor, second: Tensor, x: Tensor) -> None:
+    """Refuse outputs of the first example that are random or depend on other rows of x.
+
+    `second` are its outputs in a batch of its own, which differ from the first by rounding only.
+    """
     with torch.no_grad():
         if not bool(first.isfinite().all()):
             raise InputError(
@@ -292,10 +293,6 @@ def require_repeatable(first: Tensor, second: Tensor) -> None:
             f"the outputs of one example differ by {difference:.3g} in two batches: "
             f"the model is random or mixes examples; {_SEPARATE}"
         )
-
-
-def require_independent(first: Tensor, x: Tensor) -> None:
-    """Refuse a model in which the first example's outputs depend on other rows of x, if real."""
     if not x.requires_grad:
         return
     (gradient,) = torch.autograd.grad(first.sum(), x, allow_unused=True)

@@ -153,10 +153,6 @@ class Examples:
         moved = part.to(self.dtype).to(self.device)
         return moved.reshape(len(part), *self.shape).clone()
 
-    def places_of(self, rows: slice) -> Tensor | None:
-        """The places of the labels of these rows, if there are labels."""
-        return None if self.places is None else self.places[rows]
-
     def few(self, count: int) -> Tensor:
         """The first `count` rows, over and over if there are fewer."""
         n = min(count, len(self))

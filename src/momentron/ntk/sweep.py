@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from momentron.ntk.derivative_block import Block
 from momentron.ntk.jacobian import ExampleGradients
-from momentron.ntk.kernel_array import Contraction
+from momentron.ntk.kernel_array import Contraction, mirror
 from momentron.ntk.memory_plan import KernelShape, make_plan
 from momentron.ntk.model_structure import examine
 from momentron.ntk.selection import Examples, Readout, chosen_parameters, pieces, shifted
@@ -72,32 +72,34 @@ class Sweep:
         ]
         steps = self._steps(sum(len(parts) for _, parts in tiles))
         for columns, parts in tiles:
-            for b, held in self._blocks(right, columns):
+            for held in self._blocks(right, columns, self._chunks):
+                b = held.outputs
                 if squares is not None:
                     held.add_squares(squares[1][columns])
-                for a in self._partners(b):
+                for a in self._chunks if self.contraction.across else [b]:
                     for rows in parts:
                         inside = X2 is None and rows.start >= columns.start
                         passing, mine = held, shifted(rows, -columns.start)
                         if not (inside and a == b):
-                            passing = self._block(X1, rows, a)
+                            [passing] = self._blocks(X1, rows, [a])
                             mine = slice(0, rows.stop - rows.start)
                         after = slice(rows.start, columns.stop) if inside else columns
-                        pairs = self.contraction.output_pairs(total, a, b, rows, after)
-                        passing.add_products(held, mine, shifted(after, -columns.start), pairs)
+                        theirs = shifted(after, -columns.start)
+                        targets = self.contraction.targets(total, a, b, rows, after)
+                        passing.add_products(held, mine, theirs, self.contraction, targets)
                         if squares is not None and a == b and columns.start == 0:
                             passing.add_squares(squares[0][rows])
                         del passing
                         self.tell(next(steps))
                 del held  # before the next is made
         if X2 is None:
-            self.contraction.mirror(total)
+            mirror(total)
 
     def diagonal(self, X: Examples, total: Tensor) -> None:
         """Add Σ_o K_oo(x, x) of each row to `total`."""
         steps = self._steps(-(-len(X) // self.plan.step))
         for rows in pieces(len(X), self.plan.step):
-            for _, block in self._blocks(X, rows):
+            for block in self._blocks(X, rows, self._chunks):
                 block.add_squares(total[rows])
                 del block
                 self.tell(next(steps))
@@ -111,39 +113,26 @@ class Sweep:
             for part in pieces(width, min(self.plan.step, -(-width // panels))):
                 yield shifted(part, columns.start)
 
-    def _partners(self, b: range) -> list[range]:
-        """The chunks that this one is paired with."""
-        return self._chunks if self.contraction.across else [b]
-
     def _steps(self, count: int) -> Iterator[float]:
         """The share done after each step, of a number of steps for each pair of chunks."""
-        total = count * len(self._chunks) * len(self._partners(self._chunks[0]))
+        total = count * self.plan.chunks * self.plan.partners
         return (done / total for done in range(1, total + 1))
 
-    def _block(self, X: Examples, rows: slice, outputs: range) -> Block:
-        """Derivatives of some rows, in batches."""
-        block = self._empty_block(rows, outputs)
-        for part in pieces(block.n, self.plan.step):
-            for piece in self.gradients(X, shifted(part, rows.start), outputs):
-                block.take(piece, part.start)
-        return block
+    def _blocks(self, X: Examples, rows: slice, chunks: Sequence[range]) -> Iterator[Block]:
+        """Derivatives of some rows, one block per chunk of outputs, in turn.
 
-    def _blocks(self, X: Examples, rows: slice) -> Iterator[tuple[range, Block]]:
-        """One block per chunk of outputs, in turn, from one forward pass where possible.
-
-        Whoever reads them lets go of each before the next is made.
+        They come from one forward pass where possible. Whoever reads them lets go of each before
+        the next is made.
         """
-        if not self.gradients.is_vectorised or rows.stop - rows.start > self.plan.step:
-            for chunk in self._chunks:
-                yield chunk, self._block(X, rows, chunk)
-            return
-        found = self.gradients(X, rows, range(self.n_outputs))
-        for chunk in self._chunks:
-            block = self._empty_block(rows, chunk)
-            for piece in islice(found, len(chunk)):
-                block.take(piece)
-            yield chunk, block
+        n, step, once = rows.stop - rows.start, self.plan.step, None
+        if self.gradients.is_vectorised and n <= step:
+            once = self.gradients(X, rows, range(chunks[0].start, chunks[-1].stop))
+        for chunk in chunks:
+            block = Block(self.plan, n, chunk, self.dtype)
+            for part in pieces(n, step):
+                batch = shifted(part, rows.start)
+                own = islice(once, len(chunk)) if once else self.gradients(X, batch, chunk)
+                for piece in own:
+                    block.take(piece, part.start)
+            yield block
             del block
-
-    def _empty_block(self, rows: slice, outputs: range) -> Block:
-        return Block(self.plan, rows.stop - rows.start, outputs, self.dtype)
