@@ -19,7 +19,7 @@ from momentron.errors import InputError, short
 from momentron.separability.cone import Cone
 from momentron.separability.designs import read_design
 from momentron.separability.document import build_proof, empty_proof
-from momentron.separability.estimate_prover import LATE, EstimateProver, too_large
+from momentron.separability.estimate_prover import LATE, EstimateProver, why
 from momentron.separability.exact_weights import (
     ExactWeights,
     Span,
@@ -223,7 +223,7 @@ def _kind_otherwise(
     reading = next(word for word in READINGS if word != cone.table.decimals)
     try:
         with until(min(moment, time.perf_counter() + OTHER_SECONDS)):
-            return str(_Decision(model(cone.given, decimals=reading)).proof()["kind"])
+            return str(_Decision(model(cone.X, decimals=reading)).proof()["kind"])
     except (OutOfTime, TooLarge, ProofTooLarge):
         return None
 
@@ -241,10 +241,8 @@ def _with_estimates(
             full = proof | {"estimates": prover.section()}
             verified(full, cone.table, found)
             return full, prover.reason
-    except OutOfTime:
-        return proof, LATE
-    except (TooLarge, ProofTooLarge, MemoryError) as error:
-        return proof, too_large(error)
+    except (OutOfTime, TooLarge, ProofTooLarge, MemoryError) as error:
+        return proof, why(error)
 
 
 def verified(proof: dict[str, Any], table: Table, checked: Proof | None = None) -> Proof:
@@ -278,7 +276,7 @@ class _Decision:
             with until(moment):
                 return self.proof()
         except (OutOfTime, TooLarge, ProofTooLarge) as error:
-            self.reason = LATE if isinstance(error, OutOfTime) else too_large(error)
+            self.reason = why(error)
         try:
             with until(time.perf_counter() + grace):
                 return self._verified("undecided", first_interval(self.cone))
@@ -300,7 +298,7 @@ class _Decision:
                 proposal = proposal or propose(cone.rows)
                 return self._from_floats(proposal, conflict, bits)
             except (TooLarge, ProofTooLarge) as error:
-                self.reason = too_large(error)
+                self.reason = why(error)
                 return self._partial(conflict)
             except (ProofError, NotFound, ZeroDivisionError):
                 continue

@@ -1,9 +1,7 @@
 """The cone K = {w : a·w ≥ 0 for all pairs}: the directions along which no row's likelihood falls.
 
-Each row of X makes one or more pairs, and each pair has a vector a (`family`): two classes give one
-vector per row, ±x̃, where x̃ is x with a last 1 if there is an intercept; k classes give k − 1 of
-them, and counts and ordered classes have pairs of their own. A verdict of any family is made from
-its cone alone: in floats, which propose, and in integers, which prove.
+`family` says which pairs a row makes. A verdict of any family is made from its cone alone: in
+floats, which propose, and in integers, which prove.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -144,10 +142,8 @@ class Cone:
         Which pairs rows make.
     reference : int
         The class with which the others are contrasted.
-    given : csr_array of shape (n, table.d)
-        X in floats.
-    X : csr_array of shape (n, d)
-        The columns `table.used` of it: the others hold zeros only.
+    X : csr_array of shape (n, n_features)
+        The columns `table.used` in floats: the others hold zeros only.
     classes : list of str
     codes : ndarray of shape (n,)
         The class of each row, as an index into `classes`; −1 if the row is left out.
@@ -174,7 +170,7 @@ class Cone:
     ) -> None:
         if family is not None:
             link_of(family, link)  # a model that is not supported is refused before y is read
-        self.given = X = _as_floats(X, require_reading(decimals))
+        X = _as_floats(X, require_reading(decimals))
         self.n = X.shape[0]
         # only a check: as an array, labels of a list may merge
         clean_targets(y, self.n, are_classes=family not in COUNTS)
@@ -298,10 +294,7 @@ class Cone:
 
 def _as_floats(X: Any, decimals: str) -> Any:
     """X as a sparse matrix of finite floats, none of them 0; refused if that changes an entry."""
-    try:
-        X = sp.csr_array(clean_matrix(as_exact(X, decimals)), dtype=np.float64)
-    except TypeError as error:
-        raise InputError(f"X has an entry that is not a real number: {error}") from None
+    X = sp.csr_array(clean_matrix(as_exact(X, decimals)), dtype=np.float64)
     if not X.data.all():
         X = X.copy()
         X.eliminate_zeros()

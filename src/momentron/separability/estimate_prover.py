@@ -33,8 +33,10 @@ FIRST = 40  # pairs to look at first, and how many are added at a time
 LATE = "time ran out"
 
 
-def too_large(error: Exception) -> str:
-    """Why something is undecided that no more time would decide."""
+def why(error: Exception) -> str:
+    """Why something is undecided: LATE, or what no more time would decide."""
+    if isinstance(error, OutOfTime):
+        return LATE
     return f"too large for exact arithmetic ({error})" if str(error) else "too little memory"
 
 
@@ -115,10 +117,9 @@ class EstimateProver:
         for number, (form, g) in waiting.items():
             try:
                 statuses[number] = self._status(form, g)
-            except OutOfTime:
-                statuses[number], self.reason = "undecided", LATE
-            except TooLarge as error:
-                statuses[number], self.reason = "undecided", self.reason or too_large(error)
+            except (OutOfTime, TooLarge) as error:
+                statuses[number] = "undecided"
+                self.reason = self.reason if self.reason == LATE else why(error)
         return statuses
 
     # --- coordinates t ---------------------------------------------------------------------------
@@ -200,8 +201,7 @@ class EstimateProver:
             points = [self._reduced(a) for a in self.cone.pairs.vectors(pairs)]
             weights, t = project_exactly(points, g)
             if not any(t):
-                bound = whole_weights({int(pairs[i]): v for i, v in weights.items()})
-                return bound.primitive(), []
+                return whole_weights({int(pairs[i]): v for i, v in weights.items()}), []
             if len(self.free) > LARGEST:
                 raise TooLarge(
                     f"{len(self.free)} coordinates; at most {LARGEST} are decided exactly"

@@ -79,7 +79,6 @@ def from_formula(text: str, data: Any, decimals: str, sample_weight: Any = None)
     """
     try:
         import formulaic
-        import pandas as pd
     except ImportError as error:
         raise InputError('formulas need formulaic: pip install "momentron[formula]"') from error
     if not is_frame(data):
@@ -94,9 +93,7 @@ def from_formula(text: str, data: Any, decimals: str, sample_weight: Any = None)
                 f"data has {data[name].shape[1]} columns called {short(name)}; rename them"
             )
     _require_complete(data, sorted(spelling.used))
-    # the columns that the formula uses, under the names that it has for them
-    renamed = {alias: data[name] for name, alias in spelling.used.items()}
-    frame = pd.DataFrame(renamed, index=data.index)
+    frame = data[[*spelling.used]].rename(columns=spelling.used)
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused below
             y = _outcomes(spelling.outcome, frame)

@@ -80,17 +80,18 @@ def from_statsmodels(given: Any) -> Design:
     labels = getattr(model.data, "row_labels", None)
     if labels is not None and len(labels) != len(model.exog):
         labels = labels[np.asarray(model.data.endog) > model.truncation]  # it drops the others
+    weights, frequencies = _weights(model)
     return Design.of(
         X,
         y,
-        _weights(model),
+        weights,
         fit_intercept=constant is not None or family == "ordinal",
         family=family,
         link=link,
         reference=reference,
         feature_names=names,
         index=labels,
-        frequencies=_frequencies(model),
+        frequencies=frequencies,
         notes=_notes(given),
     )
 
@@ -189,25 +190,17 @@ def _outcomes(model: Any, family: str) -> tuple[Any, Any]:
     return np.column_stack([y * trials, (1.0 - y) * trials]), None
 
 
-def _frequencies(model: Any) -> np.ndarray | None:
-    """How often a model says that each row was observed.
+def _weights(model: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """(weights: a row of weight 0 is not there; how often each row was observed) of a GLM.
 
     Variance weights are frequencies only for proportions, which have their numbers of trials there.
     """
     often = getattr(model, "freq_weights", None)
-    if often is None:
-        return None
+    if often is None:  # not a GLM
+        return None, None
+    weights = np.asarray(often, np.float64) * np.asarray(model.var_weights, np.float64)
     is_plain = np.isin(model.endog, (0, 1)).all() or np.any(getattr(model, "n_trials", 0) != 1)
-    return np.asarray(often, np.float64) * (1.0 if is_plain else model.var_weights)
-
-
-def _weights(model: Any) -> np.ndarray:
-    """Frequencies times variance weights: where either is 0, the row is not there."""
-    weights = np.ones(len(model.endog))
-    for name in ("freq_weights", "var_weights"):
-        part = getattr(model, name, None)
-        weights = weights if part is None else weights * np.asarray(part, np.float64)
-    return weights
+    return weights, np.asarray(often, np.float64) if is_plain else weights
 
 
 def _notes(given: Any) -> tuple[str, ...]:
