@@ -221,11 +221,10 @@ def _kind_otherwise(
     if read_interval(proof)[0] > ROUNDING * longest:
         return str(kind)
     reading = next(word for word in READINGS if word != cone.table.decimals)
-    try:
-        with until(min(moment, time.perf_counter() + OTHER_SECONDS)):
-            return str(_Decision(model(cone.X, decimals=reading)).proof()["kind"])
-    except (OutOfTime, TooLarge, ProofTooLarge):
-        return None
+    end = min(moment, time.perf_counter() + OTHER_SECONDS)
+    with suppress(OutOfTime, TooLarge, ProofTooLarge), until(end):
+        return str(_Decision(model(cone.X, decimals=reading)).proof()["kind"])
+    return None
 
 
 def _with_estimates(
@@ -277,11 +276,9 @@ class _Decision:
                 return self.proof()
         except (OutOfTime, TooLarge, ProofTooLarge) as error:
             self.reason = why(error)
-        try:
-            with until(time.perf_counter() + grace):
-                return self._verified("undecided", first_interval(self.cone))
-        except (OutOfTime, ProofTooLarge):
-            return build_proof(self.cone, "undecided", Interval(upper=math.inf))
+        with suppress(OutOfTime, ProofTooLarge), until(time.perf_counter() + grace):
+            return self._verified("undecided", first_interval(self.cone))
+        return build_proof(self.cone, "undecided", Interval(upper=math.inf))
 
     def proof(self) -> dict[str, Any]:
         """A verified proof, from floats where they see enough and else from exact steps."""

@@ -56,12 +56,6 @@ class ExactRows:
         high = int(np.frexp(np.abs(X.data).max(initial=0.0))[1])
         self.bits = max(0, high) + self.scale.bit_length()  # of the longest integer, at most
 
-    def having(self, places: Any) -> "ExactRows":
-        """Other rows of the same floats."""
-        found = copy(self)
-        found.places = places
-        return found
-
     def _with(self, places: Any, values: np.ndarray) -> Any:
         """Values for the entries, with their signs."""
         parts = values * np.sign(places.data), places.indices, places.indptr
@@ -272,7 +266,9 @@ class Cone:
                 coordinates[part.indices == self.n_features] += shift
             shape = (pairs.size, self.n_coordinates)
             parts.append(sp.csr_array((part.data, coordinates, part.indptr), shape=shape))
-        return self.design.having(sum(parts[1:], parts[0]))
+        found = copy(self.design)  # the same floats, in other rows
+        found.places = sum(parts[1:], parts[0])
+        return found
 
     @cached_property
     def pairs(self) -> ExactRows:

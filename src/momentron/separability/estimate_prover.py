@@ -139,14 +139,14 @@ class EstimateProver:
     @cached_property
     def _rows(self) -> Rows:
         """The vectors c of strict pairs in floats."""
-        cone, scale, size, touched = self.cone, self.cone.scale, self.strict.size, {*self.touched}
+        cone, scale, size = self.cone, self.cone.scale, self.strict.size
         require_memory(32.0 * size * len(self.free), f"{size} strict pairs in floats")
         A, exponents = cone.rows.A[self.strict][:, self.free], cone.rows.exponents[self.free]
         C = A.toarray() if sp.issparse(A) else A
-        for m in (m for m, c in enumerate(self.free) if c in touched):
+        for m in np.flatnonzero(np.isin(self.free, self.touched)).tolist():
             require_time()
-            t = [int(m == i) for i in range(len(self.free))]
-            values = cone.pairs.sides(self._lifted(t), self.strict)
+            u = self.null[self.free[m]]
+            values = cone.pairs.sides([u.get(c, 0) for c in range(cone.n_coordinates)], self.strict)
             top = max(map(abs, values), default=0)
             e = top.bit_length() - scale.bit_length()
             C[:, m] = [(v << max(0, -e)) / (scale << max(0, e)) for v in values]

@@ -157,7 +157,7 @@ def duplicate_conflict(cone: Cone) -> ExactWeights | None:
 
     Equal rows have equal sums with random factors.
     """
-    X, kept = cone.design.floats(), cone.kept
+    X, kept = cone.X, cone.kept
     with np.errstate(all="ignore"):
         marks = (X @ np.random.default_rng(0).uniform(0.5, 1.0, X.shape[1]))[kept]
     _, first, place = np.unique(marks, return_index=True, return_inverse=True)

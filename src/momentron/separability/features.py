@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from momentron.arithmetic.clock import time_left, until
 from momentron.data.exactness.conversion import as_exact
 from momentron.errors import InputError
 from momentron.rows.validation import clean_matrix
 from momentron.separability.check import check_separability, seconds_of
-from momentron.separability.family import COUNTS
 from momentron.separability.verdict import Verdict
 
 
@@ -72,9 +72,8 @@ def feature_roles(
             "one"
         )
     X = clean_matrix(as_exact(X, verdict.decimals))
-    columns = X.tocsc() if hasattr(X, "tocsc") else X
-    d, fit_intercept = columns.shape[1], bool(verdict.proof["fit_intercept"])
-    counts, left_out = np.ones(columns.shape[0]), np.array(verdict.proof["data"]["left_out"], int)
+    (n, d), fit_intercept = X.shape, bool(verdict.proof["fit_intercept"])
+    counts, left_out = np.ones(n), np.array(verdict.proof["data"]["left_out"], int)
     if left_out.size and len(np.shape(y)) == 2:
         if verdict.given is None:
             raise InputError(
@@ -88,15 +87,12 @@ def feature_roles(
     # as a float the weight of a feature may be 0
     weighted = {place % width for place in verdict.whole_weights()}
     kinds = {j: verdict.kind for j in range(d) if j not in weighted}
-    if d == 1:  # nothing else tells classes apart; but the intercept fits least counts alone
-        is_fitted = fit_intercept and verdict.is_separable and verdict.family in COUNTS
-        kinds[0] = "separable" if is_fitted else "overlapping"
     with until(time.perf_counter() + seconds_of(max_time)):
         for j in np.argsort(-strength, kind="stable").tolist():
             if j in kinds or time_left() <= 0.0:
                 continue
             kinds[j] = check_separability(
-                columns[:, np.delete(np.arange(d), j)],
+                X @ sp.diags_array((np.arange(d) != j).astype(X.dtype)),
                 y,
                 fit_intercept=fit_intercept,
                 family=verdict.family,

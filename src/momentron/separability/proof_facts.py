@@ -280,19 +280,15 @@ class ProofFacts:
         a single outcome was seen: two outcomes of one row are on the boundary. Rows of weight 0 are
         never separated. Empty where the verdict is undecided or its proof is not complete.
         """
-        return self._rows.of(self._separated())
+        return self._rows.of(self._separated_and_observed()[0])
 
-    def _separated(self) -> np.ndarray:
-        """The rows of the proof that are not left out and have no pair on the boundary."""
-        is_split = self.proof["kind"] in ("separable", "quasi-separable")
+    def _separated_and_observed(self) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of the proof without any pair on the boundary, and all that are not left out."""
+        data, is_split = self.proof["data"], self.proof["kind"] in ("separable", "quasi-separable")
+        observed = np.setdiff1d(np.arange(data["rows"]), np.array(data["left_out"], np.int64))
         if not (is_split and self.proof["complete"]):
-            return np.zeros(0, np.int64)
-        return np.setdiff1d(self._observed(), self._boundary_rows())
-
-    def _observed(self) -> np.ndarray:
-        """The rows of the proof that are not left out."""
-        data = self.proof["data"]
-        return np.setdiff1d(np.arange(data["rows"]), np.array(data["left_out"], np.int64))
+            return observed[:0], observed
+        return np.setdiff1d(observed, self._boundary_rows()), observed
 
     def drop_separated(self, frame: Any) -> Any:
         """The frame that was checked without its separated rows, as a copy.
@@ -337,9 +333,9 @@ class ProofFacts:
         its weight says. Where these are not whole numbers, so that they are not frequencies, and
         for a verdict that was read from a proof, rows are counted. Rows of weight 0 are not there.
         """
-        rows = self._rows
-        noun = "rows" if rows.frequencies is None else "observations"
-        return rows.counted(self._separated()), rows.counted(self._observed()), noun
+        noun = "rows" if self._rows.frequencies is None else "observations"
+        n_separated, n = map(self._rows.counted, self._separated_and_observed())
+        return n_separated, n, noun
 
     @property
     def conflict(self) -> list[ConflictRow]:

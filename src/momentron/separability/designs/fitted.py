@@ -12,6 +12,7 @@ from momentron.separability.family import MODELS as FAMILIES
 
 MODELS = {  # class of statsmodels: (family, link); "" where the model itself says which
     "GLM": ("", ""),
+    "Binomial": ("binomial", ""),  # a family of GLMs, as Poisson and NegativeBinomial are, too
     "Logit": ("binomial", "logit"),
     "Probit": ("binomial", "probit"),
     "MNLogit": ("multinomial", "logit"),
@@ -20,11 +21,6 @@ MODELS = {  # class of statsmodels: (family, link); "" where the model itself sa
     "NegativeBinomial": ("negative-binomial", "log"),
     "NegativeBinomialP": ("negative-binomial", "log"),
     "TruncatedLFPoisson": ("truncated-poisson", "log"),
-}
-GLM_FAMILIES = {
-    "Binomial": "binomial",
-    "Poisson": "poisson",
-    "NegativeBinomial": "negative-binomial",
 }
 DISTRIBUTIONS = {  # of scipy.stats: the link is the inverse of the distribution function
     "logistic": "logit",
@@ -132,7 +128,7 @@ def _family_and_link(model: Any) -> tuple[str, str]:
 def _glm(model: Any) -> tuple[str, str]:
     """(family, link) of a GLM."""
     of, link = type(model.family), type(model.family.link)
-    family = GLM_FAMILIES.get(of.__name__, "") if _is_theirs(of) else ""
+    family, _ = MODELS.get(of.__name__, ("", "")) if _is_theirs(of) else ("", "")
     if not family:
         raise _refusal(model, f"its family is {of.__name__}")
     found = link.__name__.lower().replace("cauchy", "cauchit") if _is_theirs(link) else ""
@@ -206,8 +202,6 @@ def _weights(model: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
 def _notes(given: Any) -> tuple[str, ...]:
     """What a fitted result has that its model has not."""
     result = getattr(given, "_results", given)
-    if result is getattr(given, "model", given):
-        return ()
     names = [kind.__name__ for kind in type(result).__mro__]
     is_penalised = any(name.startswith(("L1", "Regularized")) for name in names)
     if is_penalised or getattr(result, "regularized", False):
