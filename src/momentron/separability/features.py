@@ -12,6 +12,7 @@ from momentron.data.exactness.conversion import as_exact
 from momentron.errors import InputError
 from momentron.rows.validation import clean_matrix
 from momentron.separability.check import check_separability, seconds_of
+from momentron.separability.designs import read_design
 from momentron.separability.verdict import Verdict
 
 
@@ -71,19 +72,13 @@ def feature_roles(
             f"the verdict is {verdict.kind!r}; feature_roles needs a separable or quasi-separable "
             "one"
         )
-    X = clean_matrix(as_exact(X, verdict.decimals))
+    design = read_design(X, y)  # with the rows of the proof
+    X = clean_matrix(as_exact(design.X, verdict.decimals))
     (n, d), fit_intercept = X.shape, bool(verdict.proof["fit_intercept"])
-    counts, left_out = np.ones(n), np.array(verdict.proof["data"]["left_out"], int)
-    if left_out.size and len(np.shape(y)) == 2:
-        if verdict.given is None:
-            raise InputError(
-                "this verdict was read from a proof, which does not know the rows of grouped data; "
-                "pass the X and y of read_design"
-            )
-        left_out = verdict.given.of(left_out)
-    counts[left_out] = 0.0
+    counts = np.ones(n)
+    counts[verdict.proof["data"]["left_out"]] = 0.0
     strength = np.abs(verdict.coef).max(axis=0)
-    width = verdict.coef.shape[1] + verdict.intercept.size // len(verdict.coef) * fit_intercept
+    width = d + verdict.intercept.size // len(verdict.coef) * fit_intercept
     # as a float the weight of a feature may be 0
     weighted = {place % width for place in verdict.whole_weights()}
     kinds = {j: verdict.kind for j in range(d) if j not in weighted}
@@ -93,7 +88,7 @@ def feature_roles(
                 continue
             kinds[j] = check_separability(
                 X @ sp.diags_array((np.arange(d) != j).astype(X.dtype)),
-                y,
+                design.y,
                 fit_intercept=fit_intercept,
                 family=verdict.family,
                 link=verdict.link,

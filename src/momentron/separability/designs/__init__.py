@@ -8,7 +8,7 @@ import numpy as np
 
 from momentron.errors import InputError, counted, short
 from momentron.separability.designs.design import Design, index_of
-from momentron.separability.designs.design_formulas import TEXT, from_formula, is_formula, is_frame
+from momentron.separability.designs.design_formulas import TEXT, from_formula, is_frame
 from momentron.separability.designs.fitted import from_statsmodels, is_statsmodels
 from momentron.verify.outcomes import column_name, column_names
 
@@ -51,13 +51,14 @@ def read_design(
         if not (y is None and data is None and sample_weight is None):
             raise InputError("a Design has its own y and weights; leave y, data and weights out")
         return X
-    if y is not None and (is_formula(X) or is_statsmodels(X)):
+    is_formula, is_model = isinstance(X, str) and "~" in X, is_statsmodels(X)
+    if y is not None and (is_formula or is_model):
         raise InputError("a formula or a model has its own y; leave y out")
-    if is_formula(X):
+    if is_formula:
         return from_formula(X, data, decimals, sample_weight)
     if data is not None:
         raise InputError("data= goes with a formula, such as check_separability('y ~ x', data=…)")
-    if is_statsmodels(X):
+    if is_model:
         if sample_weight is not None:
             raise InputError("a model of statsmodels has its own weights; leave sample_weight out")
         return from_statsmodels(X)

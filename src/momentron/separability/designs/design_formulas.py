@@ -65,11 +65,6 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "iloc") and hasattr(X, "columns") and hasattr(X, "dtypes")
 
 
-def is_formula(X: Any) -> bool:
-    """Whether X is a formula: text with a tilde."""
-    return isinstance(X, str) and "~" in X
-
-
 def from_formula(text: str, data: Any, decimals: str, sample_weight: Any = None) -> Design:
     """The design of a formula in the columns of a data frame.
 
@@ -102,8 +97,7 @@ def from_formula(text: str, data: Any, decimals: str, sample_weight: Any = None)
     except Exception as error:  # formulaic has many errors of its own
         words = spelling.restored(COLOURS.sub("", str(error)) or type(error).__name__)
         raise InputError(f"the formula {short(text)} cannot be used: {one_line(words)}") from error
-    has_intercept = "Intercept" in matrix.columns
-    X = matrix.drop(columns="Intercept") if has_intercept else matrix
+    X = matrix.drop(columns="Intercept", errors="ignore")
     if not X.shape[1]:
         raise InputError(f"the formula {short(text)} has no term but the intercept; add a feature")
     values = np.array(X, np.float64)
@@ -126,7 +120,7 @@ def from_formula(text: str, data: Any, decimals: str, sample_weight: Any = None)
         y,
         sample_weight,
         index=data.index,
-        fit_intercept=has_intercept,
+        fit_intercept="Intercept" in matrix.columns,
         feature_names=names,
     )
 
