@@ -1,7 +1,5 @@
 """Designs: what users pass (arrays, frames, formulas, fitted models, counts) as rows and labels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -27,14 +25,8 @@ def read_design(
 
     Parameters
     ----------
-    X : array, sparse matrix or data frame; formula; model or result of statsmodels; Design
-        Categories of a pandas frame become dummies, one per level but the first.
-    y : array of shape (n,), or counts of shape (n, k)
-        Of counts, two columns are successes and failures; of three or more, each column is a class.
-    data : pandas data frame
-        For a formula. `sample_weight` may then name one of its columns.
-    sample_weight : array of shape (n,), or str
-    decimals : {"shortest", "binary"}
+    X, y, data, sample_weight, decimals
+        As in `check_separability`; a Design is returned as it is.
 
     Returns
     -------

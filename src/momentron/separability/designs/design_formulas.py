@@ -5,8 +5,6 @@ spelled differently. Formulaic knows each column by another name, and what it ma
 back its own.
 """
 
-from __future__ import annotations
-
 import builtins
 import keyword
 import re

@@ -1,7 +1,5 @@
 """Models and results of statsmodels: those whose separation is known, and no others."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
