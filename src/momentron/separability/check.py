@@ -19,7 +19,7 @@ from momentron.errors import InputError, short
 from momentron.separability.cone import Cone
 from momentron.separability.designs import read_design
 from momentron.separability.document import build_proof, empty_proof
-from momentron.separability.estimate_prover import LATE, EstimateProver, too_large
+from momentron.separability.estimate_prover import LATE, EstimateProver, why
 from momentron.separability.exact_weights import (
     ExactWeights,
     Span,
@@ -221,11 +221,10 @@ def _kind_otherwise(
     if read_interval(proof)[0] > ROUNDING * longest:
         return str(kind)
     reading = next(word for word in READINGS if word != cone.table.decimals)
-    try:
-        with until(min(moment, time.perf_counter() + OTHER_SECONDS)):
-            return str(_Decision(model(cone.given, decimals=reading)).proof()["kind"])
-    except (OutOfTime, TooLarge, ProofTooLarge):
-        return None
+    end = min(moment, time.perf_counter() + OTHER_SECONDS)
+    with suppress(OutOfTime, TooLarge, ProofTooLarge), until(end):
+        return str(_Decision(model(cone.X, decimals=reading)).proof()["kind"])
+    return None
 
 
 def _with_estimates(
@@ -241,10 +240,8 @@ def _with_estimates(
             full = proof | {"estimates": prover.section()}
             verified(full, cone.table, found)
             return full, prover.reason
-    except OutOfTime:
-        return proof, LATE
-    except (TooLarge, ProofTooLarge, MemoryError) as error:
-        return proof, too_large(error)
+    except (OutOfTime, TooLarge, ProofTooLarge, MemoryError) as error:
+        return proof, why(error)
 
 
 def verified(proof: dict[str, Any], table: Table, checked: Proof | None = None) -> Proof:
@@ -278,12 +275,10 @@ class _Decision:
             with until(moment):
                 return self.proof()
         except (OutOfTime, TooLarge, ProofTooLarge) as error:
-            self.reason = LATE if isinstance(error, OutOfTime) else too_large(error)
-        try:
-            with until(time.perf_counter() + grace):
-                return self._verified("undecided", first_interval(self.cone))
-        except (OutOfTime, ProofTooLarge):
-            return build_proof(self.cone, "undecided", Interval(upper=math.inf))
+            self.reason = why(error)
+        with suppress(OutOfTime, ProofTooLarge), until(time.perf_counter() + grace):
+            return self._verified("undecided", first_interval(self.cone))
+        return build_proof(self.cone, "undecided", Interval(upper=math.inf))
 
     def proof(self) -> dict[str, Any]:
         """A verified proof, from floats where they see enough and else from exact steps."""
@@ -300,7 +295,7 @@ class _Decision:
                 proposal = proposal or propose(cone.rows)
                 return self._from_floats(proposal, conflict, bits)
             except (TooLarge, ProofTooLarge) as error:
-                self.reason = too_large(error)
+                self.reason = why(error)
                 return self._partial(conflict)
             except (ProofError, NotFound, ZeroDivisionError):
                 continue

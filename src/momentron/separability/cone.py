@@ -1,9 +1,7 @@
 """The cone K = {w : a·w ≥ 0 for all pairs}: the directions along which no row's likelihood falls.
 
-Each row of X makes one or more pairs, and each pair has a vector a (`family`): two classes give one
-vector per row, ±x̃, where x̃ is x with a last 1 if there is an intercept; k classes give k − 1 of
-them, and counts and ordered classes have pairs of their own. A verdict of any family is made from
-its cone alone: in floats, which propose, and in integers, which prove.
+`family` says which pairs a row makes. A verdict of any family is made from its cone alone: in
+floats, which propose, and in integers, which prove.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -57,12 +55,6 @@ class ExactRows:
         self.scale = int(self.base**-unit)
         high = int(np.frexp(np.abs(X.data).max(initial=0.0))[1])
         self.bits = max(0, high) + self.scale.bit_length()  # of the longest integer, at most
-
-    def having(self, places: Any) -> "ExactRows":
-        """Other rows of the same floats."""
-        found = copy(self)
-        found.places = places
-        return found
 
     def _with(self, places: Any, values: np.ndarray) -> Any:
         """Values for the entries, with their signs."""
@@ -144,10 +136,8 @@ class Cone:
         Which pairs rows make.
     reference : int
         The class with which the others are contrasted.
-    given : csr_array of shape (n, table.d)
-        X in floats.
-    X : csr_array of shape (n, d)
-        The columns `table.used` of it: the others hold zeros only.
+    X : csr_array of shape (n, n_features)
+        The columns `table.used` in floats: the others hold zeros only.
     classes : list of str
     codes : ndarray of shape (n,)
         The class of each row, as an index into `classes`; −1 if the row is left out.
@@ -174,7 +164,7 @@ class Cone:
     ) -> None:
         if family is not None:
             link_of(family, link)  # a model that is not supported is refused before y is read
-        self.given = X = _as_floats(X, require_reading(decimals))
+        X = _as_floats(X, require_reading(decimals))
         self.n = X.shape[0]
         # only a check: as an array, labels of a list may merge
         clean_targets(y, self.n, are_classes=family not in COUNTS)
@@ -276,7 +266,9 @@ class Cone:
                 coordinates[part.indices == self.n_features] += shift
             shape = (pairs.size, self.n_coordinates)
             parts.append(sp.csr_array((part.data, coordinates, part.indptr), shape=shape))
-        return self.design.having(sum(parts[1:], parts[0]))
+        found = copy(self.design)  # the same floats, in other rows
+        found.places = sum(parts[1:], parts[0])
+        return found
 
     @cached_property
     def pairs(self) -> ExactRows:
@@ -298,10 +290,7 @@ class Cone:
 
 def _as_floats(X: Any, decimals: str) -> Any:
     """X as a sparse matrix of finite floats, none of them 0; refused if that changes an entry."""
-    try:
-        X = sp.csr_array(clean_matrix(as_exact(X, decimals)), dtype=np.float64)
-    except TypeError as error:
-        raise InputError(f"X has an entry that is not a real number: {error}") from None
+    X = sp.csr_array(clean_matrix(as_exact(X, decimals)), dtype=np.float64)
     if not X.data.all():
         X = X.copy()
         X.eliminate_zeros()

@@ -95,7 +95,7 @@ def named_pairs(cone: Cone, pairs: np.ndarray) -> dict[str, Any]:
 def _group(cone: Cone, weights: ExactWeights, *, labels: bool = False) -> dict[str, Any]:
     named = named_pairs(cone, weights.pairs)
     others = named["others"]
-    if cone.family.has_one_pair:
+    if cone.family.name == "binomial" and cone.family.is_classifier:
         del named["others"]  # with two classes the other one is known
     group: dict[str, Any] = {
         "denominator": hex(weights.denominator),

@@ -33,8 +33,10 @@ FIRST = 40  # pairs to look at first, and how many are added at a time
 LATE = "time ran out"
 
 
-def too_large(error: Exception) -> str:
-    """Why something is undecided that no more time would decide."""
+def why(error: Exception) -> str:
+    """Why something is undecided: LATE, or what no more time would decide."""
+    if isinstance(error, OutOfTime):
+        return LATE
     return f"too large for exact arithmetic ({error})" if str(error) else "too little memory"
 
 
@@ -115,10 +117,9 @@ class EstimateProver:
         for number, (form, g) in waiting.items():
             try:
                 statuses[number] = self._status(form, g)
-            except OutOfTime:
-                statuses[number], self.reason = "undecided", LATE
-            except TooLarge as error:
-                statuses[number], self.reason = "undecided", self.reason or too_large(error)
+            except (OutOfTime, TooLarge) as error:
+                statuses[number] = "undecided"
+                self.reason = self.reason if self.reason == LATE else why(error)
         return statuses
 
     # --- coordinates t ---------------------------------------------------------------------------
@@ -138,14 +139,14 @@ class EstimateProver:
     @cached_property
     def _rows(self) -> Rows:
         """The vectors c of strict pairs in floats."""
-        cone, scale, size, touched = self.cone, self.cone.scale, self.strict.size, {*self.touched}
+        cone, scale, size = self.cone, self.cone.scale, self.strict.size
         require_memory(32.0 * size * len(self.free), f"{size} strict pairs in floats")
         A, exponents = cone.rows.A[self.strict][:, self.free], cone.rows.exponents[self.free]
         C = A.toarray() if sp.issparse(A) else A
-        for m in (m for m, c in enumerate(self.free) if c in touched):
+        for m in np.flatnonzero(np.isin(self.free, self.touched)).tolist():
             require_time()
-            t = [int(m == i) for i in range(len(self.free))]
-            values = cone.pairs.sides(self._lifted(t), self.strict)
+            u = self.null[self.free[m]]
+            values = cone.pairs.sides([u.get(c, 0) for c in range(cone.n_coordinates)], self.strict)
             top = max(map(abs, values), default=0)
             e = top.bit_length() - scale.bit_length()
             C[:, m] = [(v << max(0, -e)) / (scale << max(0, e)) for v in values]
@@ -200,8 +201,7 @@ class EstimateProver:
             points = [self._reduced(a) for a in self.cone.pairs.vectors(pairs)]
             weights, t = project_exactly(points, g)
             if not any(t):
-                bound = whole_weights({int(pairs[i]): v for i, v in weights.items()})
-                return bound.primitive(), []
+                return whole_weights({int(pairs[i]): v for i, v in weights.items()}), []
             if len(self.free) > LARGEST:
                 raise TooLarge(
                     f"{len(self.free)} coordinates; at most {LARGEST} are decided exactly"

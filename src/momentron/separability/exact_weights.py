@@ -9,8 +9,7 @@ A *conflict* is few rows, with weights, whose class averages coincide, so that n
 them: by Carathéodory's theorem d + 1 rows suffice, d + 2 with an intercept. Two equal rows with
 different labels are one, found by hashing before anything is solved.
 
-Where floats see too little, the projections of `projection` are made in rational numbers; floats
-guess the answer.
+Where floats see too little, the projections of `projection` are made in rational numbers.
 """
 
 import math
@@ -54,10 +53,6 @@ class ExactWeights:
     pairs: np.ndarray
     numerators: list[int]
     denominator: int = 1
-
-    def primitive(self) -> "ExactWeights":
-        """The same up to a factor, in integers without a common divisor."""
-        return ExactWeights(self.pairs, primitive(self.numerators))
 
 
 class Span:
@@ -162,7 +157,7 @@ def duplicate_conflict(cone: Cone) -> ExactWeights | None:
 
     Equal rows have equal sums with random factors.
     """
-    X, kept = cone.design.floats(), cone.kept
+    X, kept = cone.X, cone.kept
     with np.errstate(all="ignore"):
         marks = (X @ np.random.default_rng(0).uniform(0.5, 1.0, X.shape[1]))[kept]
     _, first, place = np.unique(marks, return_index=True, return_inverse=True)
@@ -239,7 +234,7 @@ def exact_pair(cone: Cone) -> tuple[Point, list[ExactWeights], ExactWeights | No
     one, *others = left
     weights, _ = project_exactly([points[i] for i in others], [-v for v in points[one]])
     conflict = {one: Fraction(1)} | {others[m]: v for m, v in weights.items()}
-    return w, [whole_weights(q)], whole_weights(conflict).primitive()
+    return w, [whole_weights(q)], whole_weights(conflict)
 
 
 def _points(cone: Cone) -> tuple[Any, Any]:
@@ -279,7 +274,6 @@ def _in_floats(points: list[Point]) -> tuple[np.ndarray, list[int]]:
 
 
 def whole_weights(q: Weights) -> ExactWeights:
-    """Rational weights over one denominator."""
-    pairs = sorted(q)
-    common = math.lcm(*(q[pair].denominator for pair in pairs))
-    return ExactWeights(np.array(pairs), [int(q[pair] * common) for pair in pairs], common)
+    """Rational weights up to a factor, in integers without a common divisor."""
+    pairs, common = sorted(q), math.lcm(*(v.denominator for v in q.values()))
+    return ExactWeights(np.array(pairs), primitive([int(q[pair] * common) for pair in pairs]))

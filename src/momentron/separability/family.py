@@ -5,14 +5,8 @@ likelihood of no row falls? Each row x makes some *pairs* (row, j), and along a 
 them changes by s = w·a, which must not be negative. The coordinates of w come in blocks of equal
 width, d features and then the intercepts; x̃ is x with a last 1 if there is an intercept. The
 vector a of a pair is a sum of *terms* (block, sign, shift): ±x̃ in that block, with the last 1 moved
-on by `shift` places. The table in docs/proof-format.md has the pairs of every family and link.
-
-Two pairs with opposite vectors hold η where it is. A positive count does so, since its likelihood
-vanishes as the mean µ tends to 0 and as it tends to infinity. In a zero-truncated model a 1 has the
-probability µ/(exp(µ) − 1), which tends to 1 as µ tends to 0, and larger counts vanish at both ends.
-With the log link no probability is above 1, so that η ≤ 0, and an event keeps η away from −∞; a
-non-event has 1 − exp(η), which tends to 1 as η → −∞ (Schwendinger, Grün and Hornik 2021). The link
-logc exchanges the classes.
+on by `shift` places. The table in docs/proof-format.md has the pairs of every family and link, and
+docs/explanations/separation.md the reasons. Two pairs with opposite vectors hold η where it is.
 """
 
 from collections.abc import Sequence
@@ -82,11 +76,6 @@ class Family:
     def is_classifier(self) -> bool:
         """Whether `max_margin` solves it, and coefficients are contrasts with a reference class."""
         return self.compares_classes and not self.has_thresholds
-
-    @property
-    def has_one_pair(self) -> bool:
-        """Whether each row makes one pair, with the other of two classes."""
-        return self.name == "binomial" and self.is_classifier
 
     @property
     def n_blocks(self) -> int:
@@ -217,15 +206,10 @@ def _given_order(order: Sequence[Any], name: str, known: set[str]) -> list[str]:
         raise InputError(f"family={name!r} has no order of classes; order goes with 'ordinal'")
     if isinstance(order, str) or not np.iterable(order):
         raise InputError(f"order={short(order)} must be a sequence of labels, lowest first")
-    given = label_texts(list(order))
-    for label in given:
-        if label not in known:
-            raise InputError(
-                f"order has {short(label)}, which is no label in y: {one_line(sorted(known)[:20])}"
-            )
-        if given.count(label) > 1:
-            raise InputError(f"order has {short(label)} twice; name each label once, lowest first")
-    missing = sorted(known - set(given))
-    if missing:
-        raise InputError(f"order lacks the label {short(missing[0])}; name each label once")
+    given, labels = label_texts(list(order)), one_line(sorted(known)[:20])
+    wrong = [f"has {short(v)}, which is no label in y: {labels}" for v in given if v not in known]
+    wrong += [f"has {short(label)} twice" for label in given if given.count(label) > 1]
+    wrong += [f"lacks the label {short(label)}" for label in sorted(known - set(given))]
+    if wrong:
+        raise InputError(f"order {wrong[0]}; name each label once, lowest first")
     return given

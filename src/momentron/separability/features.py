@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from momentron.arithmetic.clock import time_left, until
 from momentron.data.exactness.conversion import as_exact
 from momentron.errors import InputError
 from momentron.rows.validation import clean_matrix
 from momentron.separability.check import check_separability, seconds_of
-from momentron.separability.family import COUNTS
+from momentron.separability.designs import read_design
 from momentron.separability.verdict import Verdict
 
 
@@ -71,33 +72,23 @@ def feature_roles(
             f"the verdict is {verdict.kind!r}; feature_roles needs a separable or quasi-separable "
             "one"
         )
-    X = clean_matrix(as_exact(X, verdict.decimals))
-    columns = X.tocsc() if hasattr(X, "tocsc") else X
-    d, fit_intercept = columns.shape[1], bool(verdict.proof["fit_intercept"])
-    counts, left_out = np.ones(columns.shape[0]), np.array(verdict.proof["data"]["left_out"], int)
-    if left_out.size and len(np.shape(y)) == 2:
-        if verdict.given is None:
-            raise InputError(
-                "this verdict was read from a proof, which does not know the rows of grouped data; "
-                "pass the X and y of read_design"
-            )
-        left_out = verdict.given.of(left_out)
-    counts[left_out] = 0.0
+    design = read_design(X, y)  # with the rows of the proof
+    X = clean_matrix(as_exact(design.X, verdict.decimals))
+    (n, d), fit_intercept = X.shape, bool(verdict.proof["fit_intercept"])
+    counts = np.ones(n)
+    counts[verdict.proof["data"]["left_out"]] = 0.0
     strength = np.abs(verdict.coef).max(axis=0)
-    width = verdict.coef.shape[1] + verdict.intercept.size // len(verdict.coef) * fit_intercept
+    width = d + verdict.intercept.size // len(verdict.coef) * fit_intercept
     # as a float the weight of a feature may be 0
     weighted = {place % width for place in verdict.whole_weights()}
     kinds = {j: verdict.kind for j in range(d) if j not in weighted}
-    if d == 1:  # nothing else tells classes apart; but the intercept fits least counts alone
-        is_fitted = fit_intercept and verdict.is_separable and verdict.family in COUNTS
-        kinds[0] = "separable" if is_fitted else "overlapping"
     with until(time.perf_counter() + seconds_of(max_time)):
         for j in np.argsort(-strength, kind="stable").tolist():
             if j in kinds or time_left() <= 0.0:
                 continue
             kinds[j] = check_separability(
-                columns[:, np.delete(np.arange(d), j)],
-                y,
+                X @ sp.diags_array((np.arange(d) != j).astype(X.dtype)),
+                design.y,
                 fit_intercept=fit_intercept,
                 family=verdict.family,
                 link=verdict.link,

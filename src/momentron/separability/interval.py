@@ -63,8 +63,6 @@ def margin_interval(cone: Cone, w: list[int]) -> Interval:
         require_time(closing)
         with until(deadline() - closing / 2):
             proposed, q = _proposed(cone, min(SECONDS, time_left() - closing / 2))
-            if proposed is None:
-                return found
             dual = balanced(cone, q)
             lower, upper = lower_bound(cone, proposed), upper_bound(cone, dual)
     except (OutOfTime, TooLarge):
@@ -87,8 +85,8 @@ def first_interval(cone: Cone) -> Interval:
     return Interval(upper=upper_bound(cone, dual), dual=dual)
 
 
-def _proposed(cone: Cone, seconds: float) -> tuple[list[int] | None, np.ndarray]:
-    """(w, q) of the best margin in floats; w is None where it leaves their range."""
+def _proposed(cone: Cone, seconds: float) -> tuple[list[int], np.ndarray]:
+    """(w, q) of the best margin in floats; w is 0 where it leaves their range."""
     with warnings.catch_warnings():
         # at the end of float64 a solver may well complain; the verdict is known already
         warnings.simplefilter("ignore")
@@ -112,9 +110,8 @@ def _proposed(cone: Cone, seconds: float) -> tuple[list[int] | None, np.ndarray]
         q = dual[place, cone.other]
         with np.errstate(over="ignore", invalid="ignore"):
             W = W[1:] - W[0]
-    w = W.ravel()
-    is_finite = np.isfinite(w).all()
-    return (whole_multiples(w) if is_finite else None), q
+    w = W.ravel() if np.isfinite(W).all() else np.zeros(W.size)
+    return whole_multiples(w), q
 
 
 def lower_bound(cone: Cone, w: list[int]) -> float:

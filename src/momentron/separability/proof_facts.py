@@ -2,17 +2,8 @@
 
 A row of class c makes a pair (row, j) with each other class j. A proof shows two things of pairs:
 those with s > 0 along its w are *strict*; those with weight in Σ q a = 0 have s = 0 along every w
-without errors, and are *on the boundary*. A complete proof leaves none open. So for two classes c
-and j, of whose examples each makes one pair with the other class:
-
-- all strict: w_c − w_j has every example of both strictly on its own side, and separates the two
-  completely, in the joint model and so without the other classes, too;
-- some strict: no w without errors has all of them strictly on their side;
-- none strict: every w without errors has (w_c − w_j)·x = 0 on every example of both.
-
-The last two speak of the joint model. Two classes that overlap by themselves do so in it, but two
-that it cannot tell apart may be separable by themselves: there w_c and w_j need not agree with the
-other classes.
+without errors, and are *on the boundary*. A complete proof leaves none open, so that counting both
+tells which classes are separated; docs/explanations/separation.md says why.
 """
 
 import math
@@ -116,11 +107,7 @@ class ConflictRow:
 
 
 class ProofFacts:
-    """What is read off a proof, a dict in the format of docs/proof-format.md.
-
-    Row numbers count the rows that were passed to `check_separability`; those of the proof where
-    that is all that is known.
-    """
+    """What is read off a proof, a dict in the format of docs/proof-format.md."""
 
     proof: dict[str, Any]
     given: GivenRows | None
@@ -258,7 +245,7 @@ class ProofFacts:
 
     @property
     def n_rows(self) -> int:
-        """How many rows were passed; those of the proof where that is all that is known."""
+        """How many rows were passed."""
         return self._rows.n
 
     @property
@@ -293,19 +280,15 @@ class ProofFacts:
         a single outcome was seen: two outcomes of one row are on the boundary. Rows of weight 0 are
         never separated. Empty where the verdict is undecided or its proof is not complete.
         """
-        return self._rows.of(self._separated())
+        return self._rows.of(self._separated_and_observed()[0])
 
-    def _separated(self) -> np.ndarray:
-        """The rows of the proof that are not left out and have no pair on the boundary."""
-        is_split = self.proof["kind"] in ("separable", "quasi-separable")
+    def _separated_and_observed(self) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of the proof without any pair on the boundary, and all that are not left out."""
+        data, is_split = self.proof["data"], self.proof["kind"] in ("separable", "quasi-separable")
+        observed = np.setdiff1d(np.arange(data["rows"]), np.array(data["left_out"], np.int64))
         if not (is_split and self.proof["complete"]):
-            return np.zeros(0, np.int64)
-        return np.setdiff1d(self._observed(), self._boundary_rows())
-
-    def _observed(self) -> np.ndarray:
-        """The rows of the proof that are not left out."""
-        data = self.proof["data"]
-        return np.setdiff1d(np.arange(data["rows"]), np.array(data["left_out"], np.int64))
+            return observed[:0], observed
+        return np.setdiff1d(observed, self._boundary_rows()), observed
 
     def drop_separated(self, frame: Any) -> Any:
         """The frame that was checked without its separated rows, as a copy.
@@ -350,9 +333,9 @@ class ProofFacts:
         its weight says. Where these are not whole numbers, so that they are not frequencies, and
         for a verdict that was read from a proof, rows are counted. Rows of weight 0 are not there.
         """
-        rows = self._rows
-        noun = "rows" if rows.frequencies is None else "observations"
-        return rows.counted(self._separated()), rows.counted(self._observed()), noun
+        noun = "rows" if self._rows.frequencies is None else "observations"
+        n_separated, n = map(self._rows.counted, self._separated_and_observed())
+        return n_separated, n, noun
 
     @property
     def conflict(self) -> list[ConflictRow]:
@@ -376,30 +359,22 @@ class ProofFacts:
         """(row, its class, the class against which it is on the boundary) of all boundary pairs.
 
         Along every direction without errors the odds of the two classes stay as they are on such a
-        row; all other pairs are strict along the direction of the proof, where that is complete.
-        Ordered classes are compared with their neighbours. Empty for counts and for the links log
-        and logc, which compare no classes, and where a proof does not hold the classes.
+        row. Ordered classes are compared with their neighbours. Empty for counts and for the links
+        log and logc, which compare no classes, and where a proof does not hold the classes.
         """
-        boundary, classes = self._boundary(), self.classes
-        given = self._rows.each_of(np.array([i for i, _, _ in boundary], np.int64)).tolist()
-        named = zip(given, boundary, strict=True)
-        return [BoundaryPair(i, classes[c], classes[j]) for i, (_, c, j) in named]
-
-    def _boundary(self) -> list[tuple[int, int, int]]:
-        """(row, its class, other class) of the boundary pairs, in order, as far as they are known.
-
-        Where the proof does not tell the classes, none are.
-        """
-        known = self.proof.get("class_rows")
+        known, classes = self.proof.get("class_rows"), self.classes
         if known is None or not self._family.compares_classes:
             return []
         own = dict(zip(sorted({*self._boundary_rows().tolist()}), known["boundary"], strict=True))
-        found = set[tuple[int, int, int]]()
+        found = set[tuple[int, int]]()
         for group in self.proof["boundary"]:
             # of two classes the other one is known
             others = group.get("others") or [1 - own[i] for i in group["rows"]]
-            found |= {(i, own[i], j) for i, j in zip(group["rows"], others, strict=True)}
-        return sorted(found)
+            found |= {*zip(group["rows"], others, strict=True)}
+        pairs = sorted(found)
+        given = self._rows.each_of(np.array([i for i, _ in pairs], np.int64)).tolist()
+        named = zip(given, pairs, strict=True)
+        return [BoundaryPair(row, classes[own[i]], classes[j]) for row, (i, j) in named]
 
     @property
     def class_pairs(self) -> list[ClassPair]:
@@ -417,20 +392,21 @@ class ProofFacts:
         >>> [(pair.first, pair.second, pair.kind) for pair in verdict.class_pairs]
         [('a', 'b', 'overlapping'), ('a', 'c', 'separable'), ('b', 'c', 'separable')]
         """
-        known, classes, k = self.proof.get("class_rows"), self.classes, self._family.k
+        known, classes = self.proof.get("class_rows"), self.classes
         if known is None or not self._family.compares_classes:
             return []
-        counts, on = known["counts"], Counter((c, j) for _, c, j in self._boundary())
+        counts = dict(zip(classes, known["counts"], strict=True))
+        on = Counter((pair.label, pair.against) for pair in self.boundary_pairs)
         found = []
-        for c in range(k):
-            for j in (j for j in self._family.pairs(c) if j > c):
-                boundary, strict = (on[c, j], on[j, c]), None
-                kind = "undecided"
+        for c, first in enumerate(classes):
+            for second in (classes[j] for j in self._family.pairs(c) if j > c):
+                boundary = on[first, second], on[second, first]
+                kind, strict = "undecided", None
                 if self.proof["complete"]:
-                    strict = counts[c] - boundary[0], counts[j] - boundary[1]
+                    strict = counts[first] - boundary[0], counts[second] - boundary[1]
                     kind = "quasi-separable" if any(strict) else "overlapping"
                     kind = kind if any(boundary) else "separable"
-                found.append(ClassPair(classes[c], classes[j], kind, strict, boundary))
+                found.append(ClassPair(first, second, kind, strict, boundary))
         return found
 
 

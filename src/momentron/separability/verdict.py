@@ -130,12 +130,12 @@ class Verdict(ProofFacts):
         """A sentence where the verdict depends on the last digit of the floats; else None."""
         if self.kind_otherwise in (None, self.kind):
             return None
-        words = {"shortest": "as written in decimals", "binary": "as binary floats"}
-        here = self.decimals
-        there = "binary" if here == "shortest" else "shortest"
+        here, there = "as written in decimals", "as binary floats"
+        if self.decimals == "binary":
+            here, there = there, here
         return (
-            f"the verdict rests on differences of 1e-16: {words[here]} the data are {self.kind}, "
-            f"{words[there]} {self.kind_otherwise}"
+            f"the verdict rests on differences of 1e-16: {here} the data are {self.kind}, "
+            f"{there} {self.kind_otherwise}"
         )
 
     @property

@@ -1,14 +1,12 @@
 """Designs: what users pass (arrays, frames, formulas, fitted models, counts) as rows and labels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
 from momentron.errors import InputError, counted, short
 from momentron.separability.designs.design import Design, index_of
-from momentron.separability.designs.design_formulas import TEXT, from_formula, is_formula, is_frame
+from momentron.separability.designs.design_formulas import TEXT, from_formula, is_frame
 from momentron.separability.designs.fitted import from_statsmodels, is_statsmodels
 from momentron.verify.outcomes import column_name, column_names
 
@@ -27,14 +25,8 @@ def read_design(
 
     Parameters
     ----------
-    X : array, sparse matrix or data frame; formula; model or result of statsmodels; Design
-        Categories of a pandas frame become dummies, one per level but the first.
-    y : array of shape (n,), or counts of shape (n, k)
-        Of counts, two columns are successes and failures; of three or more, each column is a class.
-    data : pandas data frame
-        For a formula. `sample_weight` may then name one of its columns.
-    sample_weight : array of shape (n,), or str
-    decimals : {"shortest", "binary"}
+    X, y, data, sample_weight, decimals
+        As in `check_separability`; a Design is returned as it is.
 
     Returns
     -------
@@ -51,13 +43,14 @@ def read_design(
         if not (y is None and data is None and sample_weight is None):
             raise InputError("a Design has its own y and weights; leave y, data and weights out")
         return X
-    if y is not None and (is_formula(X) or is_statsmodels(X)):
+    is_formula, is_model = isinstance(X, str) and "~" in X, is_statsmodels(X)
+    if y is not None and (is_formula or is_model):
         raise InputError("a formula or a model has its own y; leave y out")
-    if is_formula(X):
+    if is_formula:
         return from_formula(X, data, decimals, sample_weight)
     if data is not None:
         raise InputError("data= goes with a formula, such as check_separability('y ~ x', data=…)")
-    if is_statsmodels(X):
+    if is_model:
         if sample_weight is not None:
             raise InputError("a model of statsmodels has its own weights; leave sample_weight out")
         return from_statsmodels(X)

@@ -1,7 +1,5 @@
 """A design: the rows and labels of a regression, with their names, and the rows they are from."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -123,7 +121,7 @@ class Design:
         index: Any = None,
         frequencies: Any = None,
         **source: Any,
-    ) -> Design:
+    ) -> "Design":
         """With one row per outcome that was seen, where y has counts of outcomes per row.
 
         `index` has the names of the rows that were passed, and `frequencies` says how often each

@@ -5,8 +5,6 @@ spelled differently. Formulaic knows each column by another name, and what it ma
 back its own.
 """
 
-from __future__ import annotations
-
 import builtins
 import keyword
 import re
@@ -65,11 +63,6 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "iloc") and hasattr(X, "columns") and hasattr(X, "dtypes")
 
 
-def is_formula(X: Any) -> bool:
-    """Whether X is a formula: text with a tilde."""
-    return isinstance(X, str) and "~" in X
-
-
 def from_formula(text: str, data: Any, decimals: str, sample_weight: Any = None) -> Design:
     """The design of a formula in the columns of a data frame.
 
@@ -79,7 +72,6 @@ def from_formula(text: str, data: Any, decimals: str, sample_weight: Any = None)
     """
     try:
         import formulaic
-        import pandas as pd
     except ImportError as error:
         raise InputError('formulas need formulaic: pip install "momentron[formula]"') from error
     if not is_frame(data):
@@ -94,9 +86,7 @@ def from_formula(text: str, data: Any, decimals: str, sample_weight: Any = None)
                 f"data has {data[name].shape[1]} columns called {short(name)}; rename them"
             )
     _require_complete(data, sorted(spelling.used))
-    # the columns that the formula uses, under the names that it has for them
-    renamed = {alias: data[name] for name, alias in spelling.used.items()}
-    frame = pd.DataFrame(renamed, index=data.index)
+    frame = data[[*spelling.used]].rename(columns=spelling.used)
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused below
             y = _outcomes(spelling.outcome, frame)
@@ -105,8 +95,7 @@ def from_formula(text: str, data: Any, decimals: str, sample_weight: Any = None)
     except Exception as error:  # formulaic has many errors of its own
         words = spelling.restored(COLOURS.sub("", str(error)) or type(error).__name__)
         raise InputError(f"the formula {short(text)} cannot be used: {one_line(words)}") from error
-    has_intercept = "Intercept" in matrix.columns
-    X = matrix.drop(columns="Intercept") if has_intercept else matrix
+    X = matrix.drop(columns="Intercept", errors="ignore")
     if not X.shape[1]:
         raise InputError(f"the formula {short(text)} has no term but the intercept; add a feature")
     values = np.array(X, np.float64)
@@ -129,7 +118,7 @@ def from_formula(text: str, data: Any, decimals: str, sample_weight: Any = None)
         y,
         sample_weight,
         index=data.index,
-        fit_intercept=has_intercept,
+        fit_intercept="Intercept" in matrix.columns,
         feature_names=names,
     )
 

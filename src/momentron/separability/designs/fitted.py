@@ -1,7 +1,5 @@
 """Models and results of statsmodels: those whose separation is known, and no others."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -12,6 +10,7 @@ from momentron.separability.family import MODELS as FAMILIES
 
 MODELS = {  # class of statsmodels: (family, link); "" where the model itself says which
     "GLM": ("", ""),
+    "Binomial": ("binomial", ""),  # a family of GLMs, as Poisson and NegativeBinomial are, too
     "Logit": ("binomial", "logit"),
     "Probit": ("binomial", "probit"),
     "MNLogit": ("multinomial", "logit"),
@@ -20,11 +19,6 @@ MODELS = {  # class of statsmodels: (family, link); "" where the model itself sa
     "NegativeBinomial": ("negative-binomial", "log"),
     "NegativeBinomialP": ("negative-binomial", "log"),
     "TruncatedLFPoisson": ("truncated-poisson", "log"),
-}
-GLM_FAMILIES = {
-    "Binomial": "binomial",
-    "Poisson": "poisson",
-    "NegativeBinomial": "negative-binomial",
 }
 DISTRIBUTIONS = {  # of scipy.stats: the link is the inverse of the distribution function
     "logistic": "logit",
@@ -80,17 +74,18 @@ def from_statsmodels(given: Any) -> Design:
     labels = getattr(model.data, "row_labels", None)
     if labels is not None and len(labels) != len(model.exog):
         labels = labels[np.asarray(model.data.endog) > model.truncation]  # it drops the others
+    weights, frequencies = _weights(model)
     return Design.of(
         X,
         y,
-        _weights(model),
+        weights,
         fit_intercept=constant is not None or family == "ordinal",
         family=family,
         link=link,
         reference=reference,
         feature_names=names,
         index=labels,
-        frequencies=_frequencies(model),
+        frequencies=frequencies,
         notes=_notes(given),
     )
 
@@ -131,7 +126,7 @@ def _family_and_link(model: Any) -> tuple[str, str]:
 def _glm(model: Any) -> tuple[str, str]:
     """(family, link) of a GLM."""
     of, link = type(model.family), type(model.family.link)
-    family = GLM_FAMILIES.get(of.__name__, "") if _is_theirs(of) else ""
+    family, _ = MODELS.get(of.__name__, ("", "")) if _is_theirs(of) else ("", "")
     if not family:
         raise _refusal(model, f"its family is {of.__name__}")
     found = link.__name__.lower().replace("cauchy", "cauchit") if _is_theirs(link) else ""
@@ -189,32 +184,22 @@ def _outcomes(model: Any, family: str) -> tuple[Any, Any]:
     return np.column_stack([y * trials, (1.0 - y) * trials]), None
 
 
-def _frequencies(model: Any) -> np.ndarray | None:
-    """How often a model says that each row was observed.
+def _weights(model: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """(weights: a row of weight 0 is not there; how often each row was observed) of a GLM.
 
     Variance weights are frequencies only for proportions, which have their numbers of trials there.
     """
     often = getattr(model, "freq_weights", None)
-    if often is None:
-        return None
+    if often is None:  # not a GLM
+        return None, None
+    weights = np.asarray(often, np.float64) * np.asarray(model.var_weights, np.float64)
     is_plain = np.isin(model.endog, (0, 1)).all() or np.any(getattr(model, "n_trials", 0) != 1)
-    return np.asarray(often, np.float64) * (1.0 if is_plain else model.var_weights)
-
-
-def _weights(model: Any) -> np.ndarray:
-    """Frequencies times variance weights: where either is 0, the row is not there."""
-    weights = np.ones(len(model.endog))
-    for name in ("freq_weights", "var_weights"):
-        part = getattr(model, name, None)
-        weights = weights if part is None else weights * np.asarray(part, np.float64)
-    return weights
+    return weights, np.asarray(often, np.float64) if is_plain else weights
 
 
 def _notes(given: Any) -> tuple[str, ...]:
     """What a fitted result has that its model has not."""
     result = getattr(given, "_results", given)
-    if result is getattr(given, "model", given):
-        return ()
     names = [kind.__name__ for kind in type(result).__mro__]
     is_penalised = any(name.startswith(("L1", "Regularized")) for name in names)
     if is_penalised or getattr(result, "regularized", False):
