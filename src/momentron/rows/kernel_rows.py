@@ -113,10 +113,6 @@ class KernelOperator(Operator):
         nonzero = nonzero_rows(coef)
         return np.stack([coef, *self._single.scores(nonzero, coef[nonzero])])
 
-    def rough_product(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """K[:, rows] @ a for distinct rows, in single precision where available."""
-        return (self._single or self._cache).product(rows, a)
-
     def in_double(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
         w, nonzero = w.copy(), nonzero_rows(w[0])
         index = np.unique(rows[nonzero_rows(w[2][rows])])
