@@ -10,6 +10,7 @@ from momentron.arithmetic.rounding import (
     UNDERFLOW,
     down,
     gamma,
+    norm_bounds,
     root_down,
     root_up,
     up,
@@ -223,10 +224,8 @@ class KernelOperator(Operator):
         nonzero = nonzero_rows(a)
         weights = np.abs(a[nonzero].astype(np.float64, copy=False))
         sums = np.atleast_1d(self.row_norms[nonzero] @ weights)
-        _, exponent = np.frexp(float(sums.max(initial=0.0)))
-        scaled = np.ldexp(sums, -int(exponent))  # so that no square overflows
-        size = up(math.sqrt(float((scaled * scaled).sum())), nonzero.size + sums.size + 8)
-        return up(float(np.ldexp(size, int(exponent))) + nonzero.size * sums.size * UNDERFLOW)
+        size = up(norm_bounds(sums)[1], nonzero.size + 8)
+        return up(size + nonzero.size * sums.size * UNDERFLOW)
 
     def norm_bounds(self, w: np.ndarray) -> tuple[float, float]:
         """Sure lower and upper bounds of ‖w‖, for a w that is `recomputed`."""

@@ -135,9 +135,12 @@ class BlockProblem(Problem):
     def working(self, rows: Rows) -> None:
         self.operator.at_hand["rows"] = rows
 
-    def of_rows(self, rows: Rows) -> Problem:
-        """The problem in memory that some rows pose, which were checked as they were read."""
-        weights = None if self.weights is None else self.weights[rows.numbers]
+    def of_rows(self, rows: Rows, weights: np.ndarray | None = None) -> Problem:
+        """The problem in memory that some rows pose, with their weights or others; the rows were
+        checked as they were read.
+        """
+        if weights is None and self.weights is not None:
+            weights = self.weights[rows.numbers]
         data = TrainingData(rows.X, self.classes, rows.codes, weights=weights)
         return self.options.problem_of(data)
 
