@@ -325,16 +325,14 @@ class SingleScores(ColumnCache):
         Each value errs by h_i h_j; a is rounded to single precision, and a run of m terms errs by
         γ_{m+1} Σ |K̂_ij| |a_j|, where |K̂_ij| is at most √(K_ii K_jj), but for a hundredth.
         """
-        shape = (self.n, *a.shape[1:])
         top = float(np.max(np.abs(a), initial=0.0))
-        if top == 0.0:
-            return np.zeros(shape), np.zeros(shape)
         # so that none over- or underflows; 2^1024 itself is not a float
         unit = math.ldexp(1.0, min(math.frexp(top)[1], 1023))
-        a = np.asarray(a, np.float64).reshape(index.size, -1) / unit
+        a = np.asarray(a, np.float64) / unit
         scores, h, norms, size = self.product(index, a), self.weights, self._row_norms, np.abs(a)
         sums = 1.01 * gamma(RUN + 4, SINGLE_ROUNDOFF)
-        errors = np.outer(h, h[index] @ size) + sums * np.outer(norms, norms[index] @ size)
+        errors = np.multiply.outer(h, h[index] @ size)
+        errors += sums * np.multiply.outer(norms, norms[index] @ size)
         lost = index.size * VANISHED * float(self._row_norms.max()) ** 2
         errors = WIDER * errors + lost
-        return (scores * unit).reshape(shape), (errors * unit).reshape(shape)
+        return scores * unit, errors * unit
