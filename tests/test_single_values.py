@@ -47,6 +47,8 @@ def test_every_value_is_within_its_bound(seed):
     values, exact = single.values(every, every).astype(np.float64), bound.block(every, every)
     assert values.dtype == np.float64 and single.values(every, every).dtype == np.float32
     limit = np.outer(single.weights, single.weights)
+    if single.is_relative:
+        limit = limit * values
     known = bound.relative_error * np.outer(bound.row_norms, bound.row_norms)
     assert (np.abs(values - exact) <= limit + known).all()
     assert limit.max() < 0.02 * max(1.0, exact.max())
@@ -93,6 +95,8 @@ def test_every_value_is_within_its_bound_of_the_exact_one(seed):
         for (i, j), value in np.ndenumerate(values):
             error = abs(Decimal(float(value)) - exact_value(kernel, X[i], X[j]))
             limit = Decimal(float(single.weights[i] * single.weights[j]))
+            if single.is_relative:
+                limit = limit * Decimal(float(value)) + Decimal(2.0**-125)
             assert error <= limit
 
 

@@ -111,8 +111,8 @@ class PolynomialKernel(PairwiseKernel):
             if remaining:
                 square *= square
 
-    def single_weights(self, points: Points) -> np.ndarray | None:
-        """An error as in double precision: γ_{p(k+4)} √(K_ii K_jj), with u = 2⁻²⁴.
+    def single_weights(self, points: Points) -> tuple[np.ndarray, bool] | None:
+        """An absolute error, as in double precision: γ_{p(k+4)} √(K_ii K_jj), with u = 2⁻²⁴.
 
         What underflows is a small part of the longest row's.
         """
@@ -122,7 +122,7 @@ class PolynomialKernel(PairwiseKernel):
         if not (SMALLEST < top < LARGEST and scaled > 0.0 and error <= LARGEST_SINGLE_ERROR):
             return None
         roots = np.sqrt(diagonal) * (1.0 + 1e-6) + 1e-9 * math.sqrt(top)
-        return up(math.sqrt(error), 8) * roots
+        return up(math.sqrt(error), 8) * roots, False
 
     def measured(self, points: Points) -> tuple[np.ndarray, float, float, float]:
         diagonal, error = self._diagonal_of(points), gamma(self.degree * (points.length + 3))
@@ -211,16 +211,16 @@ class GaussianKernel(RadialKernel):
             out *= self.gamma
         np.exp(out, out=out)
 
-    def single_weights(self, points: Points) -> np.ndarray | None:
-        """An error from that of the exponent t = γ(2⟨x, x′⟩ − ‖x‖² − ‖x′‖²) ≤ 0.
+    def single_weights(self, points: Points) -> tuple[np.ndarray, bool] | None:
+        """An error relative to K̂, from that of the exponent t = γ(2⟨x, x′⟩ − ‖x‖² − ‖x′‖²).
 
         It has the inner product's error 2γ γ_k ‖x‖‖x′‖, and, with r the lengths, at most eight
         roundings u of terms that add up to γ(r² + r′²) ≤ γR(r + r′). Values underflow by less than
         u. So t errs by Δ ≤ 2γ γ_k r r′ + 8uγR(r + r′) + δ, with δ for what double precision has
-        rounded before. For Δ ≤ 0.01 the error of exp(t) ≤ 1 is at most 1.02 (Δ + 9u): e^Δ − 1 ≤
-        1.006 Δ, and exp itself rounds by 8u (numpy's is right to four units in the last place).
-        That is at most 1.02 (p r + q)(p r′ + q), with p² = 2γ γ_k and q the larger of 8uγR/p and
-        √(9u + δ).
+        rounded before. For Δ ≤ 0.01 the error of exp(t), relative to its computed value, is at most
+        1.02 (Δ + 9u): e^Δ − 1 ≤ 1.006 Δ, and exp itself rounds by 8u (numpy's is right to four
+        units in the last place). That is at most 1.02 (p r + q)(p r′ + q), with p² = 2γ γ_k and q
+        the larger of 8uγR/p and √(9u + δ).
         """
         longest = math.sqrt(float(points.squares.max()))
         p = math.sqrt(2.0 * self.gamma * gamma(single_roundings(points.d), SINGLE_ROUNDOFF))
@@ -232,7 +232,7 @@ class GaussianKernel(RadialKernel):
         )
         if not (p * longest + q) ** 2 <= LARGEST_SINGLE_ERROR:
             return None
-        return 1.02 * (p * np.sqrt(points.squares) + q)
+        return 1.02 * (p * np.sqrt(points.squares) + q), True
 
     def errors(self, points: Points) -> tuple[float, float]:
         require_finite_values(points.squares, "the squared norm of a row")

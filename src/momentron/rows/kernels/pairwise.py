@@ -195,8 +195,8 @@ class PairwiseKernel(Kernel):
         In single precision the rows and out are float32.
         """
 
-    def single_weights(self, points: Points) -> np.ndarray | None:
-        """h as `SingleScores` explains it; None where there is no bound.
+    def single_weights(self, points: Points) -> tuple[np.ndarray, bool] | None:
+        """(h, whether relative) as `SingleScores` explains them; None where there is no bound.
 
         Of the class itself: it is not inherited, since `fill` may differ.
         """
@@ -269,8 +269,8 @@ class BoundPairwise(BoundKernel):
         is_known = "single_weights" in vars(type(self.kernel))
         if not is_known or (self.points.is_sparse and not self.points.is_crowded):
             return None
-        weights = self.kernel.single_weights(self.points)
-        return None if weights is None else SingleScores(self, weights, max_bytes)
+        weighed = self.kernel.single_weights(self.points)
+        return None if weighed is None else SingleScores(self, *weighed, max_bytes)
 
 
 class SingleScores(ColumnCache):
@@ -281,14 +281,14 @@ class SingleScores(ColumnCache):
     whatever the number of features and the order of BLAS. The values cost less than half of those
     in double precision.
 
-    |K̂_ij − K_ij| ≤ h_i h_j, with h the `weights`, rounded up. What is too small for single
-    precision may vanish besides: 2⁻¹²⁵ at most. The rows of the bound kernel are dense or nearly
-    so; `max_bytes` are for columns, and for the rows in single precision, if these take no more
-    than a quarter.
+    |K̂_ij − K_ij| ≤ h_i h_j |K̂_ij|, or h_i h_j where not relative, with h the `weights`, rounded
+    up. What is too small for single precision may vanish besides: 2⁻¹²⁵ at most. The rows of the
+    bound kernel are dense or nearly so; `max_bytes` are for columns, and for the rows in single
+    precision, if these take no more than a quarter.
     """
 
-    def __init__(self, bound: Any, weights: np.ndarray, max_bytes: int) -> None:
-        self.weights = read_only(weights)
+    def __init__(self, bound: Any, weights: np.ndarray, is_relative: bool, max_bytes: int) -> None:
+        self.weights, self.is_relative = read_only(weights), is_relative
         self.points = points = SinglePoints(bound.points)
         self._row_norms, gamma = bound.row_norms, bound.kernel.gamma
         self._formula = replace(bound.kernel, gamma=gamma / points.scale / points.scale)
@@ -322,17 +322,27 @@ class SingleScores(ColumnCache):
     def scores(self, index: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(K[:, index] @ a, its error at most) for distinct columns; a of shape (l,) or (l, k).
 
-        Each value errs by h_i h_j; a is rounded to single precision, and a run of m terms errs by
-        γ_{m+1} Σ |K̂_ij| |a_j|, where |K̂_ij| is at most √(K_ii K_jj), but for a hundredth.
+        Each value errs by h_i h_j, times |K̂_ij| where that bound is relative; a is rounded to
+        single precision, and a run of m terms errs by γ_{m+1} Σ |K̂_ij| |a_j|.
         """
+        shape = (self.n, *a.shape[1:])
         top = float(np.max(np.abs(a), initial=0.0))
+        if top == 0.0:
+            return np.zeros(shape), np.zeros(shape)
         # so that none over- or underflows; 2^1024 itself is not a float
         unit = math.ldexp(1.0, min(math.frexp(top)[1], 1023))
-        a = np.asarray(a, np.float64) / unit
-        scores, h, norms, size = self.product(index, a), self.weights, self._row_norms, np.abs(a)
-        sums = 1.01 * gamma(RUN + 4, SINGLE_ROUNDOFF)
-        errors = np.multiply.outer(h, h[index] @ size)
-        errors += sums * np.multiply.outer(norms, norms[index] @ size)
+        a = np.asarray(a, np.float64).reshape(index.size, -1) / unit
+        h, size, k = self.weights, np.abs(a), a.shape[1]
+        sums = gamma(RUN + 4, SINGLE_ROUNDOFF)
+        if self.is_relative:
+            stacked = np.concatenate([a, size * h[index][:, None], size], axis=1)
+            found = self.product(index, stacked)
+            scores, spread, mass = found[:, :k], found[:, k : 2 * k], found[:, 2 * k :]
+            errors = h[:, None] * spread + sums * mass
+        else:
+            scores, norms = self.product(index, a), self._row_norms
+            errors = np.outer(h, h[index] @ size)
+            errors += 1.01 * sums * np.outer(norms, norms[index] @ size)
         lost = index.size * VANISHED * float(self._row_norms.max()) ** 2
         errors = WIDER * errors + lost
-        return scores * unit, errors * unit
+        return (scores * unit).reshape(shape), (errors * unit).reshape(shape)
