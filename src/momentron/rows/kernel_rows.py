@@ -10,6 +10,7 @@ from momentron.arithmetic.rounding import (
     UNDERFLOW,
     down,
     gamma,
+    norm_bounds,
     root_down,
     root_up,
     up,
@@ -112,10 +113,6 @@ class KernelOperator(Operator):
             return self.exact_adjoint(coef)
         nonzero = nonzero_rows(coef)
         return np.stack([coef, *self._single.scores(nonzero, coef[nonzero])])
-
-    def rough_product(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """K[:, rows] @ a for distinct rows, in single precision where available."""
-        return (self._single or self._cache).product(rows, a)
 
     def in_double(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
         w, nonzero = w.copy(), nonzero_rows(w[0])
@@ -231,10 +228,8 @@ class KernelOperator(Operator):
         nonzero = nonzero_rows(a)
         weights = np.abs(a[nonzero].astype(np.float64, copy=False))
         sums = np.atleast_1d(self.row_norms[nonzero] @ weights)
-        _, exponent = np.frexp(float(sums.max(initial=0.0)))
-        scaled = np.ldexp(sums, -int(exponent))  # so that no square overflows
-        size = up(math.sqrt(float((scaled * scaled).sum())), nonzero.size + sums.size + 8)
-        return up(float(np.ldexp(size, int(exponent))) + nonzero.size * sums.size * UNDERFLOW)
+        size = up(norm_bounds(sums)[1], nonzero.size + 8)
+        return up(size + nonzero.size * sums.size * UNDERFLOW)
 
     def norm_bounds(self, w: np.ndarray) -> tuple[float, float]:
         """Sure lower and upper bounds of ‖w‖, for a w that is `recomputed`."""

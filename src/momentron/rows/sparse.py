@@ -64,6 +64,8 @@ class SparseOperator(MatrixOperator):
         self._lengths = (along, across) if self._is_by_rows else (across, along)
         super().__init__(X, squares)
         self._lines = SplitRows(self.X if self._is_by_rows else self.X.T)  # they share its entries
+        products = self._lines.times, self._lines.transposed_times
+        self._times, self._transposed_times = products if self._is_by_rows else products[::-1]
 
     @property
     def row_length(self) -> int:
@@ -77,14 +79,6 @@ class SparseOperator(MatrixOperator):
         self.passes += 1
         a = a.astype(self.X.dtype, copy=False)
         return self._transposed_times(a).astype(np.float64, copy=False)
-
-    def _times(self, w: np.ndarray) -> np.ndarray:
-        lines = self._lines
-        return lines.times(w) if self._is_by_rows else lines.transposed_times(w)
-
-    def _transposed_times(self, a: np.ndarray) -> np.ndarray:
-        lines = self._lines
-        return lines.transposed_times(a) if self._is_by_rows else lines.times(a)
 
     def some(self, index: np.ndarray) -> "SparseOperator":
         return SparseOperator(self.stored_rows(index))

@@ -179,7 +179,7 @@ def stream_margin(
             options = replace(options, solver=rounds(solver))
         result = solved(problem, options, limit, callback=callback, reporter=table, checkpoint=file)
     result = replace(result, bytes_read=stream.nbytes, pass_seconds=stream.seconds)
-    return stream.numbered(result)
+    return problem.rows.numbered(result)
 
 
 def open_problem(stream: Stream, options: FitOptions, memory: int) -> BlockProblem:

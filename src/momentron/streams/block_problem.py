@@ -17,6 +17,7 @@ from momentron.arithmetic.clock import OutOfTime
 from momentron.arithmetic.rounding import UNDERFLOW, UNIT_ROUNDOFF
 from momentron.certificate import Certificate, read_only
 from momentron.certificate.bounds import certificate_of, dual_bound, margin_bound
+from momentron.fitting.fits import FitRows
 from momentron.fitting.options import FitOptions
 from momentron.rows.validation import TrainingData, weighed
 from momentron.solvers.checkpoint import taken, unusable
@@ -36,12 +37,16 @@ class BlockProblem(Problem):
     options: FitOptions
     sample: Rows
     room: int  # rows that a working set may have
+    rows: FitRows  # all the rows, which are not in memory
 
     @classmethod
     def of_stream(cls, stream: Stream, found: FirstPassResult, options: FitOptions) -> Self:
         """The problem that a first pass has found."""
-        weights = None if stream.weights is None else stream.weights[stream.weights > 0.0]
+        weights = stream.weights
         data = TrainingData(None, found.classes, found.codes(), weights)
+        if weights is not None and not weights.all():
+            kept = np.flatnonzero(weights)
+            data = replace(data, sample_weight=weights[kept], kept=kept, n_given=weights.size)
         if math.isfinite(options.C):
             data = weighed(data, options.class_weight)
         rows = BlockOperator(stream, found, options.fit_intercept)
@@ -51,6 +56,7 @@ class BlockProblem(Problem):
         assert sample is not None, "every class has rows"
         codes = np.searchsorted(found.classes, sample.codes)
         problem.sample, problem.options = replace(sample, codes=codes), options
+        problem.rows = FitRows(data, rows, None)
         problem.room = max(found.room, 16 * found.classes.size)  # some rows of every class
         return problem
 
@@ -129,9 +135,12 @@ class BlockProblem(Problem):
     def working(self, rows: Rows) -> None:
         self.operator.at_hand["rows"] = rows
 
-    def of_rows(self, rows: Rows) -> Problem:
-        """The problem in memory that some rows pose, which were checked as they were read."""
-        weights = None if self.weights is None else self.weights[rows.numbers]
+    def of_rows(self, rows: Rows, weights: np.ndarray | None = None) -> Problem:
+        """The problem in memory that some rows pose, with their weights or others; the rows were
+        checked as they were read.
+        """
+        if weights is None and self.weights is not None:
+            weights = self.weights[rows.numbers]
         data = TrainingData(rows.X, self.classes, rows.codes, weights=weights)
         return self.options.problem_of(data)
 

@@ -20,7 +20,7 @@ from momentron.errors import InputError, short
 from momentron.rows.validation import clean_weights
 from momentron.streams.blocks import as_block
 from momentron.streams.source import Source
-from momentron.streams.stream import Pass, Stream, count_blocks
+from momentron.streams.stream import Stream, count_blocks, with_block
 
 FAN_IN = 4
 PATIENCE = 20.0  # seconds without any worker, or scheduler, after which the fit gives up
@@ -29,6 +29,7 @@ LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 
 Parts = list[tuple[Any, Any]]  # delayed rows and their labels, cut at the same places
 Seen = dict[int, tuple[int, int]]  # the checksum and the bytes of each block
+Task = tuple[Any, Any]  # the task of a pass, and which rows have a weight, or None
 Finding = tuple[Any, Seen]  # what a task found, None without rows, and in which blocks
 
 
@@ -82,8 +83,8 @@ class DaskStream(Stream):
 
     # --- one pass ------------------------------------------------------------------------------
 
-    def _fold(self, work: Pass) -> Any:
-        ((found, seen),) = self._compute_all([self._tree(work)])
+    def _fold(self, task: Any) -> Any:
+        ((found, seen),) = self._compute_all([self._tree(task)])
         require_time()
         if found is None:
             raise InputError("every partition is empty; give at least one row")
@@ -111,14 +112,14 @@ class DaskStream(Stream):
         known = self.client.sync(self.client.scheduler.who_has, keys=self._keys)
         return {i: known.get(key) or () for i, key in enumerate(self._keys)}
 
-    def _tree(self, work: Pass) -> Any:
+    def _tree(self, task: Any) -> Any:
         """The graph of a pass: a fold for each group, merged on their worker, then in a tree.
 
         The task is a part of it, from where no worker that dies can take it.
         """
         import dask
 
-        work = dask.delayed(work, pure=False, traverse=False)
+        work = dask.delayed((task, self.is_kept), pure=False, traverse=False)
         level: list[Any] = []
         for place, groups in self._places().items():
             # where the partitions are, or they would be copied; elsewhere if that worker dies
@@ -214,9 +215,9 @@ def _at_most(seconds: float) -> float:
     return max(0.01, min(seconds, time_left()))
 
 
-def fold(work: Pass, parts: Sequence[tuple[int, int, int, Any]]) -> Finding:
+def fold(work: Task, parts: Sequence[tuple[int, int, int, Any]]) -> Finding:
     """What a pass finds in some partitions, which must have as many rows as was declared."""
-    found, seen = None, {}
+    (task, is_kept), found, seen = work, None, {}
     for number, size, first, part in parts:
         if _size(part) != size:
             raise InputError(
@@ -226,17 +227,17 @@ def fold(work: Pass, parts: Sequence[tuple[int, int, int, Any]]) -> Finding:
         if size > 0:
             block = as_block(part[0], np.asarray(part[1]), number, first)
             seen[number] = block.checksum(), block.nbytes
-            found = work.add(found, block)
+            found = with_block(task, found, block, is_kept)
     return found, seen
 
 
-def merged(work: Pass, findings: Sequence[Finding]) -> Finding:
+def merged(work: Task, findings: Sequence[Finding]) -> Finding:
     """Several findings as one. Those given are left as they are: others may still need them."""
     present = [found for found, _ in findings if found is not None]
     seen = {number: part[number] for _, part in findings for number in part}
     total = copy.deepcopy(present[0]) if len(present) > 1 else next(iter(present), None)
     for found in present[1:]:
-        total = work.task.merge(total, found)
+        total = work[0].merge(total, found)
     return total, seen
 
 

@@ -23,15 +23,6 @@ class ParquetSource:
     Blocks of one row group are decoded one after another; reading them in another order, as
     workers of a cluster do, decodes the group from its start each time. Row groups of about a
     block, or files of one row group, serve best. Needs pyarrow.
-
-    Parameters
-    ----------
-    path : path
-        A .parquet file, or a folder with some.
-    target : str or int, optional
-        The label column. By default the only one called target, label, class or y, else the last.
-    block_size : int
-        Bytes of a block.
     """
 
     def __init__(self, path: Path, target: Any = None, block_size: int = BLOCK_BYTES) -> None:

@@ -24,7 +24,6 @@ from scipy.optimize import minimize_scalar
 from momentron.errors import InputError
 from momentron.fitting.fits import make_result
 from momentron.fitting.options import FitOptions
-from momentron.rows.validation import TrainingData
 from momentron.solvers.auto.forms import Bounds, Hinge, margin_of
 from momentron.solvers.checkpoint import unusable
 from momentron.solvers.problem import Problem
@@ -133,12 +132,6 @@ class SoftBlockProblem(BlockProblem):
         return 2.0 * self.costs * np.maximum(slack, 0.0)
 
     # --- working sets --------------------------------------------------------------------------
-
-    def of_costs(self, rows: Rows, costs: np.ndarray) -> Problem:
-        """The problem in memory that rows with these costs pose."""
-        weights = costs / self.options.C
-        data = TrainingData(rows.X, self.classes, rows.codes, weights=weights)
-        return self.options.problem_of(data)
 
     def stand_ins(self, look: Look, working: Rows) -> tuple[np.ndarray, Rows]:
         """(the numbers of the rows below the margin that are not in the working set, rows that
@@ -305,7 +298,7 @@ class SoftRounds(Rounds):
         sample = problem.sample
         shares = np.bincount(problem.labels.codes) / np.bincount(sample.codes)
         costs = problem.costs[sample.numbers] * shares[sample.codes]
-        self._solve_rows(state, problem.of_costs(sample, costs))
+        self._solve_rows(state, problem.of_rows(sample, costs / problem.options.C))
 
     def _solve(self, problem: SoftBlockProblem, state: SoftState, best: Look) -> None:
         """The working set around the best classifier."""
@@ -314,7 +307,8 @@ class SoftRounds(Rounds):
         alpha = state.alpha if has_box else problem.weights_at(best.slack)
         b = problem.labels.free_intercepts(best.b)
         start = Start(best.w, b, np.append(alpha[working.numbers], others.numbers))
-        posed = problem.of_costs(Rows.joined([working, others]), np.append(own, others.numbers))
+        weights = np.append(own, others.numbers) / problem.options.C
+        posed = problem.of_rows(Rows.joined([working, others]), weights)
         dual = self._solve_rows(state, posed, start)
         if others.size and not has_box:  # they have weights of no rows
             state.alpha = alpha

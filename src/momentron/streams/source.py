@@ -90,25 +90,22 @@ class ArraySource(TableSource):
     """
 
     def __init__(self, X: Any, y: Any, block_size: int = BLOCK_BYTES) -> None:
-        self._is_tensor = is_tensor(X) and is_dense(X)
         if is_tensor(X):
-            X = X.detach() if self._is_tensor else as_host(X)
+            X = X.detach() if is_dense(X) else as_host(X)
         if sp.issparse(X):
             X = sp.csr_array(as_exact(X))
             row_bytes = 12.0 * X.nnz / max(X.shape[0], 1)
         else:
-            is_by_block = self._is_tensor or isinstance(X, np.ndarray | ComputedRows)
+            is_by_block = is_tensor(X) or isinstance(X, np.ndarray | ComputedRows)
             X = X if is_by_block else as_exact(X)
             if X.ndim != 2 or 0 in X.shape:
                 raise InputError(f"X has shape {tuple(X.shape)}; give 2-D with at least one row")
-            row_bytes = (host_itemsize(X) if self._is_tensor else X.itemsize) * X.shape[1]
+            row_bytes = (host_itemsize(X) if is_tensor(X) else X.itemsize) * X.shape[1]
         self.X, self.y = X, clean_targets(y, X.shape[0])
         self.cut(X.shape[0], row_bytes, block_size)
 
     def read(self, rows: slice) -> tuple[Any, Any]:
         X = self.X[rows]
-        if self._is_tensor:
-            X = as_exact(X)
         if isinstance(self.X, np.memmap):
             X, pages = np.array(X), getattr(self.X, "_mmap", None)
             if self.X.mode == "r" and pages is not None and hasattr(mmap, "MADV_DONTNEED"):
@@ -200,12 +197,6 @@ class SvmlightSource(TableSource):
 
     The text is parsed once, when it is opened: its entries go in binary to a private file next to
     the text, or where temporary files go. That file is removed with the source.
-
-    Parameters
-    ----------
-    path : path
-    block_size : int
-        Bytes of a block.
     """
 
     def __init__(self, path: str | Path, block_size: int = BLOCK_BYTES) -> None:

@@ -5,7 +5,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from xxhash import xxh3_64_intdigest
 
 from momentron.arithmetic.clock import OutOfTime, Work, require_time
 from momentron.errors import InputError, one_line
-from momentron.result import MarginResult
 from momentron.rows.validation import clean_weights
 from momentron.solvers.checkpoint import taken, unusable
 from momentron.streams.blocks import Block, as_block
@@ -22,24 +20,13 @@ from momentron.streams.source import Source
 FAREWELL = 0.5  # seconds to wait for a read that hangs; then its thread is left alone
 
 
-@dataclass(frozen=True)
-class Pass:
-    """What is done in a pass: a finding from every block, merged in any order.
-
-    `task(block, so_far)` may use what earlier blocks gave to save work, never to change the sum.
-    `task.merge(a, b)` is associative and commutative up to rounding, and may reuse a.
-    """
-
-    task: Any
-    is_kept: np.ndarray | None  # which rows have a weight: to the task there are no others
-
-    def add(self, found: Any, block: Block) -> Any:
-        """What was found, None at first, with what the task finds in one more block."""
-        block = block if self.is_kept is None else block.weighted(self.is_kept)
-        if block.y.size == 0:
-            return found
-        part = self.task(block, found)
-        return part if found is None else self.task.merge(found, part)
+def with_block(task: Any, found: Any, block: Block, is_kept: np.ndarray | None) -> Any:
+    """What was found, None at first, with what the task finds in the rows that have a weight."""
+    block = block if is_kept is None else block.weighted(is_kept)
+    if block.y.size == 0:
+        return found
+    part = task(block, found)
+    return part if found is None else task.merge(found, part)
 
 
 class Stream(ABC):
@@ -61,10 +48,14 @@ class Stream(ABC):
         return self.run(task)
 
     def run(self, task: Any) -> Any:
-        """One pass."""
+        """One pass: a finding from every block, merged in any order.
+
+        `task(block, so_far)` may use what earlier blocks gave to save work, never to change the
+        sum. `task.merge(a, b)` is associative and commutative up to rounding, and may reuse a.
+        """
         self._clock, self.share = time.perf_counter(), 0.0
         try:
-            found = self._fold(Pass(task, self.is_kept))
+            found = self._fold(task)
         finally:
             self.report(self.share)
         self.passes += 1
@@ -100,13 +91,6 @@ class Stream(ABC):
         passes = self.passes + self.share
         return f"{passes:.1f} passes, {self.nbytes / 1e9:.3f} GB read at {speed:.0f} MB/s"
 
-    def numbered(self, result: MarginResult) -> MarginResult:
-        """The result with numbers of rows as among all that were given."""
-        if self.is_kept is None:
-            return result
-        support = np.flatnonzero(self.is_kept)[result.support]
-        return replace(result, support=support, n_rows=self.is_kept.size)
-
     def require_same(self, number: int, checksum: int) -> None:
         """Refuse a block that is not what the first pass read."""
         if self._checksums.setdefault(number, checksum) != checksum:
@@ -124,7 +108,7 @@ class Stream(ABC):
         return np.array(sums, np.uint64)
 
     @abstractmethod
-    def _fold(self, work: Pass) -> Any: ...
+    def _fold(self, task: Any) -> Any: ...
 
 
 class BlockError(OSError):
@@ -185,7 +169,7 @@ class DiskStream(Stream):
         super().__init__(count_blocks(source), weights)
         self.source = source
 
-    def _fold(self, work: Pass) -> Any:
+    def _fold(self, task: Any) -> Any:
         if count_blocks(self.source) != self.n_blocks:
             raise InputError(
                 f"the source had {self.n_blocks} blocks in the first pass and now has "
@@ -196,7 +180,7 @@ class DiskStream(Stream):
             for block, checksum in blocks:
                 self.require_same(block.number, checksum)
                 n_rows += block.y.size
-                found = work.add(found, block)
+                found = with_block(task, found, block, self.is_kept)
                 self.report((block.number + 1) / self.n_blocks, block.nbytes)
         if self.weights is not None and self.weights.size != n_rows:
             clean_weights(self.weights, n_rows)  # says so

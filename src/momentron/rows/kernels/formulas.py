@@ -5,6 +5,7 @@ number of entries in a row. The true kernel is the formula for the float paramet
 """
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,13 +138,34 @@ class PolynomialKernel(PairwiseKernel):
 
 
 @dataclass(frozen=True)
-class GaussianKernel(PairwiseKernel):
-    """K(x, x′) = exp(−γ‖x − x′‖²), by name "rbf".
+class RadialKernel(PairwiseKernel):
+    """K(x, x′) = exp(−γ · a distance), which is at most 1.
 
     Parameters
     ----------
     gamma : float
         γ > 0.
+    """
+
+    is_bounded = True
+    gamma: float
+
+    def __post_init__(self) -> None:
+        require_positive_gamma(self.gamma)
+
+    def measured(self, points: Points) -> tuple[np.ndarray, float, float, float]:
+        # both errors add up, and no value leaves [0, 1]
+        relative, absolute = self.errors(points)
+        return np.ones(points.n), min(1.0, up(relative + 4.0 * absolute)), 0.0, 0.0
+
+    @abstractmethod
+    def errors(self, points: Points) -> tuple[float, float]:
+        """(a relative and an absolute error of the values, whose sum they do not exceed)."""
+
+
+@dataclass(frozen=True)
+class GaussianKernel(RadialKernel):
+    """K(x, x′) = exp(−γ‖x − x′‖²), by name "rbf".
 
     Notes
     -----
@@ -157,12 +179,7 @@ class GaussianKernel(PairwiseKernel):
     Where Δ would still hide the answer, differences are squared one by one, at ten times the cost.
     """
 
-    is_bounded = True
     name_in_libsvm = "rbf"
-    gamma: float
-
-    def __post_init__(self) -> None:
-        require_positive_gamma(self.gamma)
 
     def bind(self, X: Any) -> BoundPairwise:
         points = Points(as_rows(X))
@@ -217,21 +234,15 @@ class GaussianKernel(PairwiseKernel):
             return None
         return 1.02 * (p * np.sqrt(points.squares) + q), True
 
-    def measured(self, points: Points) -> tuple[np.ndarray, float, float, float]:
+    def errors(self, points: Points) -> tuple[float, float]:
         require_finite_values(points.squares, "the squared norm of a row")
         error = min(1.0, self._exponent_error(points))
-        error = up(math.expm1(error) + EXP_ERROR * math.exp(error), 8)
-        return _of_unit_rows(points.n, error, UNDERFLOW)
+        return up(math.expm1(error) + EXP_ERROR * math.exp(error), 8), UNDERFLOW
 
 
 @dataclass(frozen=True)
-class LaplacianKernel(PairwiseKernel):
+class LaplacianKernel(RadialKernel):
     """K(x, x′) = exp(−γ‖x − x′‖₁), from the differences of coordinates as they are.
-
-    Parameters
-    ----------
-    gamma : float
-        γ > 0.
 
     Notes
     -----
@@ -240,13 +251,8 @@ class LaplacianKernel(PairwiseKernel):
     δ/(e(1 − δ)), besides what exp itself rounds.
     """
 
-    is_bounded = True
     most_coordinates = 1 << 27  # a tenth of a second
     metric = "cityblock"
-    gamma: float
-
-    def __post_init__(self) -> None:
-        require_positive_gamma(self.gamma)
 
     def as_dense(self, left: Points, right: Points, shape: tuple[int, int]) -> tuple[bool, bool]:
         mixed = left.is_sparse != right.is_sparse
@@ -264,13 +270,13 @@ class LaplacianKernel(PairwiseKernel):
         out *= -self.gamma
         np.exp(out, out=out)
 
-    def measured(self, points: Points) -> tuple[np.ndarray, float, float, float]:
+    def errors(self, points: Points) -> tuple[float, float]:
         largest = max(abs(float(points.X.max())), abs(float(points.X.min())))
         # a sum of differences that overflows would vanish in exp, whatever γ
         require_finite_values(np.array(2.0 * points.d * largest), "a sum of differences of rows")
         terms = min(points.d, 2 * points.length)
         error = up(0.37 * gamma(terms + 6) + 2.0 * EXP_ERROR)
-        return _of_unit_rows(points.n, error, (terms + 1) * max(1.0, self.gamma) * UNDERFLOW)
+        return error, (terms + 1) * max(1.0, self.gamma) * UNDERFLOW
 
 
 @dataclass(frozen=True)
@@ -281,10 +287,3 @@ class GaussianOfDifferences(LaplacianKernel):
 
     def as_dense(self, left: Points, right: Points, shape: tuple[int, int]) -> tuple[bool, bool]:
         return left.is_sparse, right.is_sparse
-
-
-def _of_unit_rows(
-    n: int, relative: float, absolute: float
-) -> tuple[np.ndarray, float, float, float]:
-    """Of a kernel with K(x, x) = 1: both errors add up, and no value leaves [0, 1]."""
-    return np.ones(n), min(1.0, up(relative + 4.0 * absolute)), 0.0, 0.0

@@ -55,8 +55,7 @@ def pieces(index: Index, n: int, size: int) -> Iterator[tuple[slice, Index]]:
     if isinstance(index, slice) and index.step not in (None, 1):
         index = np.arange(n)[index]
     whole = range(n)[index] if isinstance(index, slice) else index
-    for start in range(0, len(whole), size):
-        place = slice(start, min(start + size, len(whole)))
+    for place in strips_of(0, len(whole), size):
         part = whole[place]
         yield place, part if isinstance(part, np.ndarray) else slice(part.start, part.stop)
 
