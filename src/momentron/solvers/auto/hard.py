@@ -244,8 +244,7 @@ def _solve_by_pivots(search: Search) -> Solved | None:
         return None
     lam = on_support(answer.lam, answer.p, sets.base.row_norms**2, rank)
     support = np.flatnonzero(lam)
-    size = int(PIVOT_ROOM * support.size) + 2 * int(np.count_nonzero(answer.p < 1.0))
-    W = search.smallest(max(search.settings.small, size), support)
+    W = search.smallest(int(PIVOT_ROOM * support.size) + 2 * wrong, support)
     form = sets.open_gram(W)
     solved = pivot(form, lam[W] > 0.0, search.settings)
     if solved is None or not form.bounds(solved).gap <= search.goal:
