@@ -7,6 +7,7 @@ is nearly right pivots come first.
 """
 
 import math
+from collections.abc import Iterator
 from contextlib import suppress
 
 import numpy as np
@@ -22,7 +23,7 @@ from momentron.solvers.auto.last_digits import (
 )
 from momentron.solvers.auto.newton import SLOW, Schedule, multipliers, soft_path
 from momentron.solvers.auto.primal_form import ProductForm
-from momentron.solvers.auto.search import Rounds, Search
+from momentron.solvers.auto.search import Search
 from momentron.solvers.auto.straight import solve_straight
 from momentron.solvers.auto.working_rows import on_support, sample
 from momentron.solvers.auto.working_sets import WorkingSets
@@ -59,31 +60,30 @@ Solved = tuple[Form, np.ndarray]  # a form at the solution of its working set, a
 class HardSearch(Search):
     """The hard margin by working sets."""
 
-    def all_rounds(self) -> Rounds:
+    def all_rounds(self) -> Iterator[None]:
         """Rank and solve; the last rounds are for digits that float64 lacks."""
-        is_over = False
         with suppress(FloatingPointError, OverflowError, np.linalg.LinAlgError):
-            is_over = yield from _in_floats(self)
+            yield from _in_floats(self)
         further = (needs_extended, refine_answer), (needs_rationals, solve_in_rationals)
         for is_needed, solve in further:
-            if not is_over and is_needed(self):
+            if is_needed(self):
                 if not self.has_nearly_vanished():  # which the certificate would take for a witness
                     yield
                 with suppress(np.linalg.LinAlgError):
                     solve(self)
-        return True
 
 
-def _in_floats(search: Search) -> Rounds:
+def _in_floats(search: Search) -> Iterator[None]:
     """Rank and solve."""
     sets = search.sets
     if search.take_start() and search.answer.lam.any():
         if not search.has_all:
             support = search.answer.lam.nonzero()[0]
             search.choose_around(support, ROOM * support.size)
-        return (yield from _solve(search, by_pivots=True))
+        yield from _solve(search, by_pivots=True)
+        return
     if solve_straight(search):
-        return False
+        return
     is_small, by_products = search.has_all, None
     if not is_small:
         is_wide = sets.is_plain and not sets.is_dense and sets.width > WIDE
@@ -92,20 +92,19 @@ def _in_floats(search: Search) -> Rounds:
     form = by_products or sets.open(search.W, is_rough=not is_small)
     if form.scale < ALL_ZEROS:
         search.weigh_alone(search.W)
-        return True
-    if not is_small:
+    elif not is_small:
         ranking = _rank(search, form, by_products)
         del form  # its memory is for the next one
-        return (yield from ranking) or (yield from _solve(search))
-    lam = None  # all of few rows, by an exchange or from an approximate soft margin
-    if search.size <= sets.width and form.gram is not None:
-        lam = exchange(form, np.ones(search.size, bool))
-        if lam is not None:
-            search.close(form, lam, is_exact=True)
-            answer = search.answer
-            if answer.upper - answer.lower <= search.goal * answer.upper:
-                return False
-    return (yield from _solve(search, (form, soft_path(form, ALL_CS) if lam is None else lam)))
+        for number, _ in enumerate(ranking):
+            if number == 0 and search.is_contradicted():
+                return
+            yield
+        yield from _solve(search)
+    else:  # all of few rows, by an exchange or from an approximate soft margin
+        lam = None
+        if search.size <= sets.width and form.gram is not None:
+            lam = exchange(form, np.ones(search.size, bool))
+        yield from _solve(search, (form, soft_path(form, ALL_CS) if lam is None else lam))
 
 
 # --- rank ----------------------------------------------------------------------------------------
@@ -122,7 +121,7 @@ def first_working_set(sets: WorkingSets, least: int = 0) -> np.ndarray:
     return (few[:, None] * wrong + np.arange(wrong)).ravel()
 
 
-def _rank(search: Search, form: Form, by_products: ProductForm | None) -> Rounds:
+def _rank(search: Search, form: Form, by_products: ProductForm | None) -> Iterator[None]:
     """Soft margins with growing C, on a first form and then on the rows of smallest margin.
 
     At C = 1000 (in units of 1/mean‖a‖²) a working set of three times the soft support holds nearly
@@ -134,8 +133,6 @@ def _rank(search: Search, form: Form, by_products: ProductForm | None) -> Rounds
         if number > 1:
             form = by_products or search.open(is_rough=True)
         search.close(form, soft_path(form, Cs), is_exact=False)
-        if number == 1 and search.is_contradicted():
-            return True
         answer = search.answer
         support = int(np.count_nonzero(answer.lam))
         outside = int(np.count_nonzero(answer.p < 1.0)) - support
@@ -156,13 +153,14 @@ def _rank(search: Search, form: Form, by_products: ProductForm | None) -> Rounds
         if by_products and support > MANY * search.size:
             # a good ranking saves exact solves, which are expensive with many support vectors
             Cs, by_products.accuracy = SECOND_CS, CAREFUL
-    return False
 
 
 # --- solve ---------------------------------------------------------------------------------------
 
 
-def _solve(search: Search, begun: Solved | None = None, *, by_pivots: bool = False) -> Rounds:
+def _solve(
+    search: Search, begun: Solved | None = None, *, by_pivots: bool = False
+) -> Iterator[None]:
     """Working sets solved to rounding, each followed by a pass over all the rows.
 
     Parameters
@@ -189,14 +187,13 @@ def _solve(search: Search, begun: Solved | None = None, *, by_pivots: bool = Fal
                 form, lam, has_looked = _solve_by_interior_point(search, form, has_looked)
             solved = form, lam
         search.close(*solved, is_exact=True)
-        if search.is_crowded():
-            return True
-        if search.is_finished(solved[0]):
-            # there may be no margin, and no witness yet
-            return not search.answer.lower > 0.0 and search.is_contradicted()
+        if search.is_crowded() or search.is_finished(solved[0]):
+            break
         search.enlarge()
         begun, sigma = None, LATER_SIGMA
         yield
+    if not search.answer.lower > 0.0:  # there may be no witness yet
+        search.is_contradicted()
 
 
 def _exchanged(form: Form, lam: np.ndarray) -> tuple[np.ndarray, bool]:

@@ -122,7 +122,7 @@ class Search(Engine):
         return self.W.size == self.size
 
     @abstractmethod
-    def all_rounds(self) -> Rounds:
+    def all_rounds(self) -> Iterator[None]:
         """The rounds, from the first."""
 
     # --- which rows ----------------------------------------------------------------------------
