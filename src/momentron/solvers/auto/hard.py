@@ -242,8 +242,9 @@ def _solve_by_pivots(search: Search) -> Solved | None:
     lam = on_support(answer.lam, answer.p, sets.base.row_norms**2, rank)
     support = np.flatnonzero(lam)
     W = search.smallest(int(PIVOT_ROOM * support.size) + 2 * wrong, support)
-    form = sets.open_gram(W)
-    solved = pivot(form, lam[W] > 0.0, search.settings)
+    form = sets.open(W, by_gram=True)
+    assert form.gram is not None
+    solved = pivot(form.gram, lam[W] > 0.0, search.settings)
     if solved is None or not form.bounds(solved).gap <= search.goal:
         return None
     search.W = W

@@ -55,7 +55,8 @@ def refine_answer(search: Search) -> None:
     if flops > REFINED_FLOPS or search.deadline.has_passed(flops):
         return
     signs = sets.signs(support)
-    refined = refine(sets.matrix.rows(support) * signs[:, None], signs * sets.fits_intercept)
+    y = signs if sets.n_intercepts else np.zeros(support.size)
+    refined = refine(sets.matrix.rows(support) * signs[:, None], y)
     if refined is not None:
         weights = np.zeros(search.size, np.longdouble)
         weights[support] = refined[1]
@@ -92,8 +93,6 @@ def refine(A: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None
             c = t - db * s
             w, b = w + (Q @ c)[:d] + short[:d], b + db
             lam = lam + solve_triangular(R, c, check_finite=False)
-            if not np.isfinite(w).all():
-                break
     return best
 
 
@@ -120,7 +119,7 @@ def _surely_overlaps(search: Search) -> bool:
         return False
     index, length = np.flatnonzero(q > ROUNDING), sets.operator.radius
     rows = sets.matrix.rows(index)
-    if sets.fits_intercept:
+    if sets.n_intercepts:
         rows = np.column_stack([rows, np.full(index.size, length)])
     values = np.linalg.eigvalsh((rows.T * q[index]) @ rows)
     rank = int(np.count_nonzero(values > NUMERIC_RANK * values[-1]))
@@ -140,7 +139,7 @@ def solve_in_rationals(search: Search) -> None:
     signs = sets.signs(every).astype(np.int64).astype(object)
     points, _ = whole_numbers(sets.matrix.rows(every))
     top = 1 << int(abs(points).max()).bit_length()
-    columns = [points * signs[:, None], *[signs * top << HEAVY] * sets.fits_intercept]
+    columns = [points * signs[:, None], *[signs * top << HEAVY] * sets.n_intercepts]
     points = np.column_stack([*columns, np.full(search.size, top)])
     # the weights that floats have found, no more than can be independent
     support = np.flatnonzero(lam > SUPPORT * float(lam.max(initial=0.0)))

@@ -173,17 +173,12 @@ class Search(Engine):
         many as there is room for.
         """
         p = self.answer.p if p is None else p
-
-        def chosen(size: int) -> np.ndarray:
-            pick = np.zeros(p.size, bool)
-            pick[self.sets.dual_set.lowest(p, max(size, 1))] = True
-            pick[kept] = True
-            return np.flatnonzero(pick)
-
-        W, capacity = chosen(size), self.sets.capacity
-        if W.size > capacity:
-            few = chosen(2 * capacity - W.size)
-            W = np.sort(few[np.argsort(p[few], kind="stable")[:capacity]])
+        pick = np.zeros(p.size, bool)
+        pick[self.sets.dual_set.lowest(p, max(size, 1))] = pick[kept] = True
+        W = np.flatnonzero(pick)
+        if W.size > self.sets.capacity:
+            is_new = ~np.isin(W, kept)
+            W = np.sort(W[np.lexsort((p[W], is_new))[: self.sets.capacity]])
         return W
 
     # --- between the answer and a form ---------------------------------------------------------
