@@ -21,7 +21,7 @@ from momentron.solvers.auto.last_digits import (
     refine_answer,
     solve_in_rationals,
 )
-from momentron.solvers.auto.newton import SLOW, Schedule, multipliers, soft_path
+from momentron.solvers.auto.newton import Schedule, multipliers, soft_path
 from momentron.solvers.auto.primal_form import ProductForm
 from momentron.solvers.auto.search import Search
 from momentron.solvers.auto.straight import solve_straight
@@ -40,6 +40,7 @@ WIDE = 3000
 CAREFUL = (0.05, 60)  # accuracy of directions where many rows, this share of them, have slack
 MANY = 0.25
 ALL_ZEROS = 1e-280  # mean‖a‖² of rows of which every q is a witness
+NEARLY_VANISHED = 1e-11  # ‖Zᵀq‖ over the longest row that the certificate might call one
 # Of the multipliers: after all rows were ranked at once, after other rankings, and in later rounds;
 # and the last, all in units of 1/mean‖a‖².
 ALL_SIGMA, FIRST_SIGMA, LATER_SIGMA, LAST_SIGMA = 1e3, 1e4, 1e5, 1e9
@@ -52,7 +53,6 @@ ROOM, LEAST_ROOM, INTERIOR_ROOM, PIVOT_ROOM = 2.0, 1.2, 2.5, 1.3
 # The first leg's gap, before a pass over all the rows; the largest one at which that pass tells
 # which rows matter; and the share of the largest multiplier above which a row is support then.
 FIRST_GAP, TELLING_GAP, INTERIOR_SUPPORT = 3e-3, 0.01, 0.01
-ROUNDING = 1e-9  # a gap at which one that is not falling has reached rounding
 
 Solved = tuple[Form, np.ndarray]  # a form at the solution of its working set, and λ
 
@@ -67,7 +67,8 @@ class HardSearch(Search):
         further = (needs_extended, refine_answer), (needs_rationals, solve_in_rationals)
         for is_needed, solve in further:
             if is_needed(self):
-                if not self.has_nearly_vanished():  # which the certificate would take for a witness
+                # the certificate would take weights that nearly vanish for a witness, and end there
+                if self.answer.upper > NEARLY_VANISHED * self.sets.operator.radius:
                     yield
                 with suppress(np.linalg.LinAlgError):
                     solve(self)
@@ -179,10 +180,10 @@ def _solve(
             form, lam = begun or (search.open(), search.answer.lam[search.W])
             if by_newton and form.bounds(lam).gap > search.goal:
                 if by_exchange and form.gram is not None:
-                    lam, by_exchange = _exchanged(form, lam)
+                    exchanged = exchange(form, gathered(form, lam))
+                    by_exchange = exchanged is not None
+                    lam = lam if exchanged is None else exchanged
                 lam, by_newton = solve_by_newton(form, lam, search.goal, sigma)
-                if by_newton and begun:  # of few rows all digits are cheap
-                    lam, _ = _exchanged(form, lam)
             if not by_newton:
                 form, lam, has_looked = _solve_by_interior_point(search, form, has_looked)
             solved = form, lam
@@ -194,12 +195,6 @@ def _solve(
         yield
     if not search.answer.lower > 0.0:  # there may be no witness yet
         search.is_contradicted()
-
-
-def _exchanged(form: Form, lam: np.ndarray) -> tuple[np.ndarray, bool]:
-    """(λ, whether an exchange has given it all its digits)."""
-    exchanged = exchange(form, gathered(form, lam))
-    return (lam, False) if exchanged is None else (exchanged, True)
 
 
 def _solve_by_interior_point(
@@ -257,17 +252,12 @@ def solve_by_newton(
     """(λ, solved) by multipliers, from the form's current point; at once where that is solved."""
     if form.bounds(lam).gap <= tol:
         return lam, True
-    best = math.inf
 
     def measure(lam: np.ndarray) -> tuple[float, bool]:
         """The gap, and whether it is closed or at rounding level."""
-        nonlocal best
         bounds = form.bounds(lam)
         gap, upper = bounds.gap, bounds.upper
-        is_over = gap <= max(tol, form.gap_floor(upper)) or upper <= 1e-14 * form.length
-        is_over |= SLOW * best < gap < ROUNDING
-        best = min(best, gap)
-        return gap, is_over
+        return gap, gap <= max(tol, form.gap_floor(upper)) or upper <= 1e-14 * form.length
 
     # stalling means about as many support vectors as features: the interior point is better there
     steps = STALLED if form.is_explicit else KERNEL_STALLED

@@ -25,7 +25,6 @@ ABOVE = 0.02  # how far above the margin rows are that join a working set
 SUPPORT = 1e-9  # multipliers below this share of the largest are not support
 CROWDED_ROUNDS = 6  # solves with as many rows as the memory allows, before giving up
 ROUNDING_GAP = 1e-8  # the gap that only rounding keeps open, if no row outside is worse than inside
-NEARLY_VANISHED = 1e-11  # ‖Zᵀq‖ over the longest row that the certificate might call a witness
 MOST_SUSPECTS = 50  # pairs of rows that are compared in the search for equal ones
 
 
@@ -318,7 +317,3 @@ class Search(Engine):
             return True
         is_rounding = lower > 0.0 and upper - lower < ROUNDING_GAP * upper
         return is_rounding and self.outside(self.W).min() >= self.answer.p[self.W].min()
-
-    def has_nearly_vanished(self) -> bool:
-        """Whether the certificate might call the weights a witness."""
-        return self.answer.upper <= NEARLY_VANISHED * self.sets.operator.radius
