@@ -28,7 +28,6 @@ REFINED_FLOPS = 2e10  # of the factor of a support that is refined in extended p
 STEPS = 6  # of refinement; three or four reach the end
 EXACT_ENTRIES, EXACT_SECONDS = 100_000, 10.0  # entries of X, and time, for rational arithmetic
 HEAVY = 32  # bits by which the column of the intercept is longer than the rows
-NUMERIC_RANK = 1e-12  # eigenvalues above this share of the largest are not rounding errors
 SURPLUS = 4.0  # how much more than the least is asked for
 ROUNDING = 1e-15  # a weight that is zero but for rounding, and what that moves ‖Zᵀq‖ by
 VANISHED = 1e-12  # of the rows' length, at which ‖Zᵀq‖ shows that nothing separates
@@ -110,8 +109,8 @@ def _surely_overlaps(search: Search) -> bool:
     """Whether the smallest correction that makes a witness exact leaves its weights positive.
 
     With M = Σ q z zᵀ over the witness's rows, the weights q (1 − zᵀM⁺Zᵀq) cancel exactly; they are
-    positive where ‖z‖ ‖M⁺‖ ‖Zᵀq‖ is below 1. An intercept is one more feature. What is zero in M
-    must be zero exactly, which the rank modulo a prime shows. Otherwise there may be a tiny margin.
+    positive where ‖z‖ ‖M⁺‖ ‖Zᵀq‖ is below 1. An intercept is one more feature. The rank modulo a
+    prime shows how many eigenvalues are not zero. Otherwise there may be a tiny margin.
     """
     answer, sets = search.answer, search.sets
     q = sets.dual_set.feasible_or_none(answer.lam)
@@ -122,9 +121,7 @@ def _surely_overlaps(search: Search) -> bool:
     if sets.n_intercepts:
         rows = np.column_stack([rows, np.full(index.size, length)])
     values = np.linalg.eigvalsh((rows.T * q[index]) @ rows)
-    rank = int(np.count_nonzero(values > NUMERIC_RANK * values[-1]))
-    if rank < rows.shape[1] and rank != len(reduced(whole_numbers(rows)[0] % PRIME)[1]):
-        return False
+    rank = len(reduced(whole_numbers(rows)[0] % PRIME)[1])
     return bool(SURPLUS * length * (answer.upper + ROUNDING * length) < values[-rank])
 
 

@@ -15,9 +15,7 @@ from momentron.solvers.auto.working_rows import KernelRows, SignedRows
 from momentron.solvers.problem import Problem
 
 FLAT_WIDTH = 2500  # d·k up to which the rows of a working set of pairs are written out
-# Rows per feature up to which a Gram matrix is the better form, and rows up to which that is 1.
-WIDE_RATIO, WIDE_SMALL = 1.5, 300
-
+WIDE_RATIO = 1.5  # rows per feature up to which a Gram matrix is the better form
 # Rows of two classes that are taken at once where they are not many more than the features.
 MOST_AT_ONCE = 3000
 
@@ -75,8 +73,7 @@ class WorkingSets:
 
     def is_wide(self, m: int) -> bool:
         """Whether the Gram matrix is the better form for m rows."""
-        ratio = WIDE_RATIO if m > WIDE_SMALL else 1.0
-        return m <= ratio * self.width
+        return m <= WIDE_RATIO * self.width
 
     @property
     def has_room_for_all(self) -> bool:
