@@ -105,6 +105,10 @@ def _in_floats(search: Search) -> Iterator[None]:
         lam = None
         if search.size <= sets.width and form.gram is not None:
             lam = exchange(form, np.ones(search.size, bool))
+        if lam is not None:  # bounds of the form would take as long as those of the answer
+            search.close(form, lam, is_exact=True)
+            if search.answer.gap <= search.goal:
+                return
         yield from _solve(search, (form, soft_path(form, ALL_CS) if lam is None else lam))
 
 
