@@ -33,7 +33,6 @@ MOST_FREE = 2000  # rows whose matrix, or its inverse, is worth its price
 SINGULAR = 1e-13  # a pivot, in units of ‖a‖², at which rows are combinations of others
 NOTHING = 1e-12  # of a unit of an entering weight: what rounding may have left of a zero
 CORRECTIONS = 3  # runs of pivots, each from margins computed again
-NEAR = 1.3  # rows that may be members in a run, as a multiple of the support
 DROPS = 5  # solves in which rows without weight are dropped
 
 
@@ -153,12 +152,7 @@ def pivot(form: GramForm, S: np.ndarray, settings: AutoSettings = SETTINGS) -> n
                 return point.x
             if violators > few_violators(int(np.count_nonzero(S))):
                 break
-            # others that fall below the margin enter in the next run
-            most = int(NEAR * np.count_nonzero(S)) + 64
-            near = np.argsort(np.where(S, 0.0, point.p))[:most]
-            members, left = _with_all_margins(form, near, S[near], left)
-            S = np.zeros(form.m, bool)
-            S[near[members]] = True
+            S, left = _with_all_margins(form, S, left)
     return None
 
 
@@ -181,10 +175,8 @@ def _with_positive_weights(form: GramForm, S: np.ndarray) -> tuple[np.ndarray, P
     raise np.linalg.LinAlgError("no positive weights on these rows")
 
 
-def _with_all_margins(
-    form: GramForm, near: np.ndarray, S: np.ndarray, left: int
-) -> tuple[np.ndarray, int]:
-    """S, among some rows, after pivots until none is below the margin; and how many are left then.
+def _with_all_margins(form: GramForm, S: np.ndarray, left: int) -> tuple[np.ndarray, int]:
+    """S after pivots until no row is below the margin; and how many pivots are left then.
 
     The bordered Gram matrix of S, [[0, Y_Sᵀ], [Y_S, K_SS]], has an inverse that is kept by rank-one
     updates, among zeros for the other rows. A row that enters has its λ raised from zero until its
@@ -195,8 +187,8 @@ def _with_all_margins(
     LinAlgError
         If the rows depend on each other, or pivots do not get there.
     """
-    r, Y, K = form.Y.shape[1], form.Y[near], form.K[np.ix_(near, near)]
-    G = np.block([[np.zeros((r, r)), Y.T], [Y, K]])
+    r, Y = form.Y.shape[1], form.Y
+    G = np.block([[np.zeros((r, r)), Y.T], [Y, form.K]])
     held = np.append(np.ones(r, bool), S)  # the intercepts, and rows
     members = np.ix_(held, held)
     inverse = np.zeros(G.shape, order="F")

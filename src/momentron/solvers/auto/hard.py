@@ -7,6 +7,7 @@ is nearly right pivots come first.
 """
 
 import math
+from collections.abc import Iterator
 from contextlib import suppress
 
 import numpy as np
@@ -20,9 +21,9 @@ from momentron.solvers.auto.last_digits import (
     refine_answer,
     solve_in_rationals,
 )
-from momentron.solvers.auto.newton import SLOW, Schedule, multipliers, soft_path
+from momentron.solvers.auto.newton import Schedule, multipliers, soft_path
 from momentron.solvers.auto.primal_form import ProductForm
-from momentron.solvers.auto.search import Rounds, Search
+from momentron.solvers.auto.search import Search
 from momentron.solvers.auto.straight import solve_straight
 from momentron.solvers.auto.working_rows import on_support, sample
 from momentron.solvers.auto.working_sets import WorkingSets
@@ -39,6 +40,7 @@ WIDE = 3000
 CAREFUL = (0.05, 60)  # accuracy of directions where many rows, this share of them, have slack
 MANY = 0.25
 ALL_ZEROS = 1e-280  # mean‖a‖² of rows of which every q is a witness
+NEARLY_VANISHED = 1e-11  # ‖Zᵀq‖ over the longest row that the certificate might call one
 # Of the multipliers: after all rows were ranked at once, after other rankings, and in later rounds;
 # and the last, all in units of 1/mean‖a‖².
 ALL_SIGMA, FIRST_SIGMA, LATER_SIGMA, LAST_SIGMA = 1e3, 1e4, 1e5, 1e9
@@ -51,7 +53,6 @@ ROOM, LEAST_ROOM, INTERIOR_ROOM, PIVOT_ROOM = 2.0, 1.2, 2.5, 1.3
 # The first leg's gap, before a pass over all the rows; the largest one at which that pass tells
 # which rows matter; and the share of the largest multiplier above which a row is support then.
 FIRST_GAP, TELLING_GAP, INTERIOR_SUPPORT = 3e-3, 0.01, 0.01
-ROUNDING = 1e-9  # a gap at which one that is not falling has reached rounding
 
 Solved = tuple[Form, np.ndarray]  # a form at the solution of its working set, and λ
 
@@ -59,31 +60,31 @@ Solved = tuple[Form, np.ndarray]  # a form at the solution of its working set, a
 class HardSearch(Search):
     """The hard margin by working sets."""
 
-    def all_rounds(self) -> Rounds:
+    def all_rounds(self) -> Iterator[None]:
         """Rank and solve; the last rounds are for digits that float64 lacks."""
-        is_over = False
         with suppress(FloatingPointError, OverflowError, np.linalg.LinAlgError):
-            is_over = yield from _in_floats(self)
+            yield from _in_floats(self)
         further = (needs_extended, refine_answer), (needs_rationals, solve_in_rationals)
         for is_needed, solve in further:
-            if not is_over and is_needed(self):
-                if not self.has_nearly_vanished():  # which the certificate would take for a witness
+            if is_needed(self):
+                # the certificate would take weights that nearly vanish for a witness, and end there
+                if self.answer.upper > NEARLY_VANISHED * self.sets.operator.radius:
                     yield
                 with suppress(np.linalg.LinAlgError):
                     solve(self)
-        return True
 
 
-def _in_floats(search: Search) -> Rounds:
+def _in_floats(search: Search) -> Iterator[None]:
     """Rank and solve."""
     sets = search.sets
     if search.take_start() and search.answer.lam.any():
         if not search.has_all:
             support = search.answer.lam.nonzero()[0]
             search.choose_around(support, ROOM * support.size)
-        return (yield from _solve(search, by_pivots=True))
+        yield from _solve(search, by_pivots=True)
+        return
     if solve_straight(search):
-        return False
+        return
     is_small, by_products = search.has_all, None
     if not is_small:
         is_wide = sets.is_plain and not sets.is_dense and sets.width > WIDE
@@ -92,20 +93,23 @@ def _in_floats(search: Search) -> Rounds:
     form = by_products or sets.open(search.W, is_rough=not is_small)
     if form.scale < ALL_ZEROS:
         search.weigh_alone(search.W)
-        return True
-    if not is_small:
+    elif not is_small:
         ranking = _rank(search, form, by_products)
         del form  # its memory is for the next one
-        return (yield from ranking) or (yield from _solve(search))
-    lam = None  # all of few rows, by an exchange or from an approximate soft margin
-    if search.size <= sets.width and form.gram is not None:
-        lam = exchange(form, np.ones(search.size, bool))
-        if lam is not None:
+        for number, _ in enumerate(ranking):
+            if number == 0 and search.is_contradicted():
+                return
+            yield
+        yield from _solve(search)
+    else:  # all of few rows, by an exchange or from an approximate soft margin
+        lam = None
+        if search.size <= sets.width and form.gram is not None:
+            lam = exchange(form, np.ones(search.size, bool))
+        if lam is not None:  # bounds of the form would take as long as those of the answer
             search.close(form, lam, is_exact=True)
-            answer = search.answer
-            if answer.upper - answer.lower <= search.goal * answer.upper:
-                return False
-    return (yield from _solve(search, (form, soft_path(form, ALL_CS) if lam is None else lam)))
+            if search.answer.gap <= search.goal:
+                return
+        yield from _solve(search, (form, soft_path(form, ALL_CS) if lam is None else lam))
 
 
 # --- rank ----------------------------------------------------------------------------------------
@@ -122,7 +126,7 @@ def first_working_set(sets: WorkingSets, least: int = 0) -> np.ndarray:
     return (few[:, None] * wrong + np.arange(wrong)).ravel()
 
 
-def _rank(search: Search, form: Form, by_products: ProductForm | None) -> Rounds:
+def _rank(search: Search, form: Form, by_products: ProductForm | None) -> Iterator[None]:
     """Soft margins with growing C, on a first form and then on the rows of smallest margin.
 
     At C = 1000 (in units of 1/mean‖a‖²) a working set of three times the soft support holds nearly
@@ -134,8 +138,6 @@ def _rank(search: Search, form: Form, by_products: ProductForm | None) -> Rounds
         if number > 1:
             form = by_products or search.open(is_rough=True)
         search.close(form, soft_path(form, Cs), is_exact=False)
-        if number == 1 and search.is_contradicted():
-            return True
         answer = search.answer
         support = int(np.count_nonzero(answer.lam))
         outside = int(np.count_nonzero(answer.p < 1.0)) - support
@@ -156,13 +158,14 @@ def _rank(search: Search, form: Form, by_products: ProductForm | None) -> Rounds
         if by_products and support > MANY * search.size:
             # a good ranking saves exact solves, which are expensive with many support vectors
             Cs, by_products.accuracy = SECOND_CS, CAREFUL
-    return False
 
 
 # --- solve ---------------------------------------------------------------------------------------
 
 
-def _solve(search: Search, begun: Solved | None = None, *, by_pivots: bool = False) -> Rounds:
+def _solve(
+    search: Search, begun: Solved | None = None, *, by_pivots: bool = False
+) -> Iterator[None]:
     """Working sets solved to rounding, each followed by a pass over all the rows.
 
     Parameters
@@ -181,28 +184,21 @@ def _solve(search: Search, begun: Solved | None = None, *, by_pivots: bool = Fal
             form, lam = begun or (search.open(), search.answer.lam[search.W])
             if by_newton and form.bounds(lam).gap > search.goal:
                 if by_exchange and form.gram is not None:
-                    lam, by_exchange = _exchanged(form, lam)
+                    exchanged = exchange(form, gathered(form, lam))
+                    by_exchange = exchanged is not None
+                    lam = lam if exchanged is None else exchanged
                 lam, by_newton = solve_by_newton(form, lam, search.goal, sigma)
-                if by_newton and begun:  # of few rows all digits are cheap
-                    lam, _ = _exchanged(form, lam)
             if not by_newton:
                 form, lam, has_looked = _solve_by_interior_point(search, form, has_looked)
             solved = form, lam
         search.close(*solved, is_exact=True)
-        if search.is_crowded():
-            return True
-        if search.is_finished(solved[0]):
-            # there may be no margin, and no witness yet
-            return not search.answer.lower > 0.0 and search.is_contradicted()
+        if search.is_crowded() or search.is_finished(solved[0]):
+            break
         search.enlarge()
         begun, sigma = None, LATER_SIGMA
         yield
-
-
-def _exchanged(form: Form, lam: np.ndarray) -> tuple[np.ndarray, bool]:
-    """(λ, whether an exchange has given it all its digits)."""
-    exchanged = exchange(form, gathered(form, lam))
-    return (lam, False) if exchanged is None else (exchanged, True)
+    if not search.answer.lower > 0.0:  # there may be no witness yet
+        search.is_contradicted()
 
 
 def _solve_by_interior_point(
@@ -244,10 +240,10 @@ def _solve_by_pivots(search: Search) -> Solved | None:
         return None
     lam = on_support(answer.lam, answer.p, sets.base.row_norms**2, rank)
     support = np.flatnonzero(lam)
-    size = int(PIVOT_ROOM * support.size) + 2 * int(np.count_nonzero(answer.p < 1.0))
-    W = search.smallest(max(search.settings.small, size), support)
-    form = sets.open_gram(W)
-    solved = pivot(form, lam[W] > 0.0, search.settings)
+    W = search.smallest(int(PIVOT_ROOM * support.size) + 2 * wrong, support)
+    form = sets.open(W, by_gram=True)
+    assert form.gram is not None
+    solved = pivot(form.gram, lam[W] > 0.0, search.settings)
     if solved is None or not form.bounds(solved).gap <= search.goal:
         return None
     search.W = W
@@ -260,17 +256,12 @@ def solve_by_newton(
     """(λ, solved) by multipliers, from the form's current point; at once where that is solved."""
     if form.bounds(lam).gap <= tol:
         return lam, True
-    best = math.inf
 
     def measure(lam: np.ndarray) -> tuple[float, bool]:
         """The gap, and whether it is closed or at rounding level."""
-        nonlocal best
         bounds = form.bounds(lam)
         gap, upper = bounds.gap, bounds.upper
-        is_over = gap <= max(tol, form.gap_floor(upper)) or upper <= 1e-14 * form.length
-        is_over |= SLOW * best < gap < ROUNDING
-        best = min(best, gap)
-        return gap, is_over
+        return gap, gap <= max(tol, form.gap_floor(upper)) or upper <= 1e-14 * form.length
 
     # stalling means about as many support vectors as features: the interior point is better there
     steps = STALLED if form.rows.is_explicit else KERNEL_STALLED

@@ -2,9 +2,9 @@
 
 A float64 vector w rounds a·w by u‖a‖‖w‖, which is u·R/γ of the margin γ: 1e-10 where the margin is
 a millionth of the rows' length. There w is carried on in extended precision. Below about 1e-7 of
-the rows' length a margin is smaller than the roundings of a Gram matrix. Wolfe's algorithm, on the
-rows as whole numbers, starts at the support that floats have found and ends at the optimum itself,
-which is proposed in extended precision.
+the rows' length a margin is smaller than the roundings of a Gram matrix. Lawson and Hanson's
+algorithm, on the rows as whole numbers, starts at the support that floats have found and ends at
+the optimum itself, or as near to it as a penalty of the intercept lets it.
 """
 
 import math
@@ -19,15 +19,15 @@ from momentron.certificate.certified import MOST_BITS
 from momentron.certificate.exact import whole_numbers
 from momentron.solvers.auto.search import SUPPORT, Search
 from momentron.solvers.auto.working_rows import on_support
-from momentron.solvers.rational.nearest import Weights, nearest
+from momentron.solvers.rational.nearest import nearest
 from momentron.solvers.rational.systems import PRIME, TooLarge, reduced
 
 REFINED_GAP = 0.1  # the gap, relative to the margin, at which a support looks right
 RESOLVED = 1.6e-15  # of the longest row: the margin's error in float64
 REFINED_FLOPS = 2e10  # of the factor of a support that is refined in extended precision
 STEPS = 6  # of refinement; three or four reach the end
-EXACT_ENTRIES, EXACT_SECONDS = 100_000, 10.0  # entries of X, and time, for Wolfe's algorithm
-NUMERIC_RANK = 1e-12  # eigenvalues above this share of the largest are not rounding errors
+EXACT_ENTRIES, EXACT_SECONDS = 100_000, 10.0  # entries of X, and time, for rational arithmetic
+HEAVY = 32  # bits by which the column of the intercept is longer than the rows
 SURPLUS = 4.0  # how much more than the least is asked for
 ROUNDING = 1e-15  # a weight that is zero but for rounding, and what that moves ‖Zᵀq‖ by
 VANISHED = 1e-12  # of the rows' length, at which ‖Zᵀq‖ shows that nothing separates
@@ -54,7 +54,8 @@ def refine_answer(search: Search) -> None:
     if flops > REFINED_FLOPS or search.deadline.has_passed(flops):
         return
     signs = sets.signs(support)
-    refined = refine(sets.matrix.rows(support) * signs[:, None], signs * sets.fits_intercept)
+    y = signs if sets.n_intercepts else np.zeros(support.size)
+    refined = refine(sets.matrix.rows(support) * signs[:, None], y)
     if refined is not None:
         weights = np.zeros(search.size, np.longdouble)
         weights[support] = refined[1]
@@ -91,8 +92,6 @@ def refine(A: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None
             c = t - db * s
             w, b = w + (Q @ c)[:d] + short[:d], b + db
             lam = lam + solve_triangular(R, c, check_finite=False)
-            if not np.isfinite(w).all():
-                break
     return best
 
 
@@ -110,8 +109,8 @@ def _surely_overlaps(search: Search) -> bool:
     """Whether the smallest correction that makes a witness exact leaves its weights positive.
 
     With M = Σ q z zᵀ over the witness's rows, the weights q (1 − zᵀM⁺Zᵀq) cancel exactly; they are
-    positive where ‖z‖ ‖M⁺‖ ‖Zᵀq‖ is below 1. An intercept is one more feature. What is zero in M
-    must be zero exactly, which the rank modulo a prime shows. Otherwise there may be a tiny margin.
+    positive where ‖z‖ ‖M⁺‖ ‖Zᵀq‖ is below 1. An intercept is one more feature. The rank modulo a
+    prime shows how many eigenvalues are not zero. Otherwise there may be a tiny margin.
     """
     answer, sets = search.answer, search.sets
     q = sets.dual_set.feasible_or_none(answer.lam)
@@ -119,36 +118,33 @@ def _surely_overlaps(search: Search) -> bool:
         return False
     index, length = np.flatnonzero(q > ROUNDING), sets.operator.radius
     rows = sets.matrix.rows(index)
-    if sets.fits_intercept:
+    if sets.n_intercepts:
         rows = np.column_stack([rows, np.full(index.size, length)])
     values = np.linalg.eigvalsh((rows.T * q[index]) @ rows)
-    rank = int(np.count_nonzero(values > NUMERIC_RANK * values[-1]))
-    if rank < rows.shape[1] and rank != len(reduced(whole_numbers(rows)[0] % PRIME)[1]):
-        return False
+    rank = len(reduced(whole_numbers(rows)[0] % PRIME)[1])
     return bool(SURPLUS * length * (answer.upper + ROUNDING * length) < values[-rank])
 
 
 def solve_in_rationals(search: Search) -> None:
-    """Wolfe's algorithm from the support of the answer."""
+    """The shortest w by least distances, as in `straight`, from the support of the answer.
+
+    The intercept's column is 2^32 times as long as a row may be in one direction, which costs both
+    bounds d·2^-64 of themselves at most, since |b| is at most the rows' length times ‖w‖.
+    """
     sets, lam, every = search.sets, search.answer.lam, np.arange(search.size)
     assert sets.matrix is not None
-    points, _ = whole_numbers(sets.matrix.rows(every) * sets.signs(every)[:, None])
+    signs = sets.signs(every).astype(np.int64).astype(object)
+    points, _ = whole_numbers(sets.matrix.rows(every))
+    top = 1 << int(abs(points).max()).bit_length()
+    columns = [points * signs[:, None], *[signs * top << HEAVY] * sets.n_intercepts]
+    points = np.column_stack([*columns, np.full(search.size, top)])
     # the weights that floats have found, no more than can be independent
     support = np.flatnonzero(lam > SUPPORT * float(lam.max(initial=0.0)))
     support = support[np.argsort(-lam[support], kind="stable")][: search.rank]
-    guess: Weights = {}
-    group_of, is_known = np.zeros(search.size, int), math.isfinite(float(lam.sum()))
-    for g, group in enumerate(sets.dual_set.groups):
-        group_of[group] = g
-        weights = {i: Fraction(lam[i]) for i in np.intersect1d(every[group], support).tolist()}
-        is_known &= bool(weights)
-        guess |= {i: weight / sum(weights.values()) for i, weight in weights.items()}
+    guess = {i: Fraction(lam[i]) for i in support.tolist() if math.isfinite(lam[i])}
     try:
         with until(time.perf_counter() + EXACT_SECONDS):
-            origin = [0] * points.shape[1]
-            found, w = nearest(
-                points.tolist(), origin, guess if is_known else {}, group_of.tolist()
-            )
+            found, w = nearest(points.tolist(), [0] * (points.shape[1] - 1) + [top], guess)
     except TooLarge:
         return
     except OutOfTime:
@@ -157,7 +153,7 @@ def solve_in_rationals(search: Search) -> None:
     common = math.lcm(*(weight.denominator for weight in found.values()))
     q = np.zeros(search.size, object)
     q[list(found)] = [int(weight * common) for weight in found.values()]
-    search.refined = _shortened(np.array(w, object)), _shortened(q)
+    search.refined = _shortened(np.array(w[: sets.width], object)), _shortened(q)
 
 
 def _shortened(numbers: np.ndarray) -> np.ndarray:

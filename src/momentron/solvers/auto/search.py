@@ -25,7 +25,6 @@ ABOVE = 0.02  # how far above the margin rows are that join a working set
 SUPPORT = 1e-9  # multipliers below this share of the largest are not support
 CROWDED_ROUNDS = 6  # solves with as many rows as the memory allows, before giving up
 ROUNDING_GAP = 1e-8  # the gap that only rounding keeps open, if no row outside is worse than inside
-NEARLY_VANISHED = 1e-11  # ‖Zᵀq‖ over the longest row that the certificate might call a witness
 MOST_SUSPECTS = 50  # pairs of rows that are compared in the search for equal ones
 
 
@@ -109,7 +108,6 @@ class Search(Engine):
         penalty = problem.penalty
         self.loss = Hinge(penalty.stiffness, penalty.upper, shares=penalty.shares)
         self.answer = Answer(problem, self.loss, w, b, zeros, products, zeros)
-        self.answer.upper = math.inf  # weights of zero bound nothing
         self.W = np.arange(self.size if sets.is_small else 0)  # the rows in hand
         self.crowded_rounds = 0
         self.remaining = islice(self.all_rounds(), settings.rounds)
@@ -122,7 +120,7 @@ class Search(Engine):
         return self.W.size == self.size
 
     @abstractmethod
-    def all_rounds(self) -> Rounds:
+    def all_rounds(self) -> Iterator[None]:
         """The rounds, from the first."""
 
     # --- which rows ----------------------------------------------------------------------------
@@ -173,17 +171,12 @@ class Search(Engine):
         many as there is room for.
         """
         p = self.answer.p if p is None else p
-
-        def chosen(size: int) -> np.ndarray:
-            pick = np.zeros(p.size, bool)
-            pick[self.sets.dual_set.lowest(p, max(size, 1))] = True
-            pick[kept] = True
-            return np.flatnonzero(pick)
-
-        W, capacity = chosen(size), self.sets.capacity
-        if W.size > capacity:
-            few = chosen(2 * capacity - W.size)
-            W = np.sort(few[np.argsort(p[few], kind="stable")[:capacity]])
+        pick = np.zeros(p.size, bool)
+        pick[self.sets.dual_set.lowest(p, max(size, 1))] = pick[kept] = True
+        W = np.flatnonzero(pick)
+        if W.size > self.sets.capacity:
+            is_new = ~np.isin(W, kept)
+            W = np.sort(W[np.lexsort((p[W], is_new))[: self.sets.capacity]])
         return W
 
     # --- between the answer and a form ---------------------------------------------------------
@@ -323,7 +316,3 @@ class Search(Engine):
             return True
         is_rounding = lower > 0.0 and upper - lower < ROUNDING_GAP * upper
         return is_rounding and self.outside(self.W).min() >= self.answer.p[self.W].min()
-
-    def has_nearly_vanished(self) -> bool:
-        """Whether the certificate might call the weights a witness."""
-        return self.answer.upper <= NEARLY_VANISHED * self.sets.operator.radius

@@ -46,7 +46,7 @@ class AutoSettings:
     straight_pivots: int = 60  # and its pivots, besides ten per feature
 
     # --- rational arithmetic, where floats see only roundings -----------------------------------
-    exact_support: int = 150  # features, or rows, up to which Wolfe's algorithm is tried
+    exact_support: int = 150  # features, or rows, up to which it is tried
 
     # --- the preconditioner of many classes ----------------------------------------------------
     thin_block: float = 1.0  # work of a block held by its rows, as a share of that in full

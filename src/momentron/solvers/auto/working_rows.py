@@ -203,10 +203,6 @@ class KernelRows(SignedRows):
         K = self.X.square(self.examples, rough=self.is_rough)
         return K if K.flags.owndata else K.copy()  # a view of the user's matrix stays as it is
 
-    def written_out(self, widest: float = math.inf, most: float = MAX_WRITTEN) -> None:
-        """There are no such rows."""
-        return
-
 
 def gram_of(X: Any) -> np.ndarray:
     """XXᵀ, dense."""

@@ -15,9 +15,7 @@ from momentron.solvers.auto.working_rows import KernelRows, SignedRows
 from momentron.solvers.problem import Problem
 
 FLAT_WIDTH = 2500  # d·k up to which the rows of a working set of pairs are written out
-# Rows per feature up to which a Gram matrix is the better form, and rows up to which that is 1.
-WIDE_RATIO, WIDE_SMALL = 1.5, 300
-
+WIDE_RATIO = 1.5  # rows per feature up to which a Gram matrix is the better form
 # Rows of two classes that are taken at once where they are not many more than the features.
 MOST_AT_ONCE = 3000
 
@@ -31,12 +29,9 @@ class WorkingSets:
     """
 
     def __init__(self, problem: Problem, deadline: Deadline, settings: AutoSettings) -> None:
-        self.problem, self.base = problem, problem.base
+        self.deadline, self.settings, self.base = deadline, settings, problem.base
         self.operator, self.labels = problem.operator, problem.labels
-        self.dual_set = problem.dual_set
-        self.shares = problem.penalty.shares
-        self.deadline, self.settings = deadline, settings
-        self.fits_intercept = problem.dual_set.fits_intercept
+        self.dual_set, self.shares = problem.dual_set, problem.penalty.shares
         self.n_intercepts = problem.dual_set.n_intercepts
         self.size = problem.size  # the number of constraints
         self.kernel, self.matrix = self.operator.as_kernel(), self.operator.as_matrix()
@@ -78,8 +73,7 @@ class WorkingSets:
 
     def is_wide(self, m: int) -> bool:
         """Whether the Gram matrix is the better form for m rows."""
-        ratio = WIDE_RATIO if m > WIDE_SMALL else 1.0
-        return m <= ratio * self.width
+        return m <= WIDE_RATIO * self.width
 
     @property
     def has_room_for_all(self) -> bool:
@@ -88,13 +82,15 @@ class WorkingSets:
 
     # --- forms ---------------------------------------------------------------------------------
 
-    def open(self, W: np.ndarray, *, is_rough: bool = False) -> Form:
-        """A form on the rows W, at w = 0: by their Gram matrix if they are wide.
+    def open(self, W: np.ndarray, *, is_rough: bool = False, by_gram: bool = False) -> Form:
+        """A form on the rows W, at w = 0: by their Gram matrix if they are wide, or if it is asked
+        for.
 
         `is_rough` asks for a kernel's values in single precision, where available.
         """
-        rows, flat = self._reserved_rows(W, is_rough=is_rough), None
-        if not self.is_wide(W.size):
+        self._reserve(W, is_rough=is_rough)
+        rows, flat = self.rows(W, is_rough=is_rough), None
+        if not (by_gram or self.is_kernel or self.is_wide(W.size)):
             flat = rows.written_out(FLAT_WIDTH, self._most_entries)
         return self._gram_form(W, rows) if flat is None else primal_form(flat, self.deadline)
 
@@ -110,22 +106,18 @@ class WorkingSets:
         rows, squares = self.plain_rows(np.arange(self.size)), self.base.row_norms**2
         return ProductForm(rows, squares, self.deadline, accuracy)
 
-    def open_gram(self, W: np.ndarray) -> GramForm:
-        """A form by the Gram matrix of the rows W, wide or not."""
-        return self._gram_form(W, self._reserved_rows(W))
-
     def _gram_form(self, W: np.ndarray, rows: SignedRows) -> GramForm:
         K = rows.gram()
         if self.kernel is not None and not self.kernel.kernel.is_semidefinite:
             require_semidefinite(K, W, self.kernel.kernel.relative_error)
         return GramForm(rows, K, self.deadline)
 
-    def _reserved_rows(self, W: np.ndarray, *, is_rough: bool = False) -> SignedRows:
-        """The rows W, with time and memory for a form on them."""
+    def _reserve(self, W: np.ndarray, *, is_rough: bool) -> None:
+        """Time and memory for a form on the rows W."""
         # roughly the arithmetic of its Gram matrix, or of its first Hessian
-        flops, d = float(W.size) ** 2, self.operator.shape[1]
+        (n, d), flops = self.operator.shape, float(W.size) ** 2
         if self.is_dense:
-            n = W.size if self.is_plain else np.unique(self.labels.examples(W)).size
+            n = min(n, W.size)
             flops += float(n) * d * min(n, d)
         self.deadline.require(flops)
         if self.kernel is not None:
@@ -137,7 +129,6 @@ class WorkingSets:
             if n_bytes > self.kernel.cache_bytes:
                 n_bytes = self.settings.form_bytes * W.size**2
             self.kernel.reserve(n_bytes)
-        return self.rows(W, is_rough=is_rough)
 
     def warm(self, form: Form, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         """Move a form to (w, b), where w = Aᵀu."""
@@ -156,37 +147,32 @@ class WorkingSets:
         """y of some of the rows, of two classes."""
         return self.labels.output_signs(index)[:, 0]
 
-    def rows(self, W: np.ndarray, *, is_rough: bool = False) -> SignedRows:
-        """The rows W; dense ones are centred where there are intercepts."""
+    def rows(self, W: np.ndarray, *, is_rough: bool = False, is_centred: bool = True) -> SignedRows:
+        """The rows W; dense ones are centred where there are intercepts, which takes a copy."""
         dual_set = self.dual_set if W.size == self.size else self.dual_set.some(W)
         shares = self.shares if isinstance(self.shares, float) else self.shares[W]
-        if self.is_plain:
-            return SignedRows(self._centred_rows(W), self.signs(W), dual_set, shares)
         examples, place, signs = W, None, self.labels.output_signs(W)
         if self.labels.is_paired:
             examples, place = np.unique(self.labels.examples(W), return_inverse=True)
         else:
             signs = signs[:, 0]
-        if self.kernel is None:
-            return SignedRows(self._centred_rows(examples), signs, dual_set, shares, place=place)
-        return KernelRows(self.kernel, examples, is_rough, signs, dual_set, shares, place=place)
-
-    def plain_rows(self, index: np.ndarray) -> SignedRows:
-        """Some of the rows of two classes, not centred, since that takes a copy."""
-        assert self.matrix is not None
-        X, dual_set = self.matrix.working_rows(index), self.dual_set.some(index)
-        shares = self.shares if isinstance(self.shares, float) else self.shares[index]
-        return SignedRows(X, self.signs(index), dual_set, shares)
-
-    def _centred_rows(self, examples: np.ndarray) -> Any:
-        """Rows of X; dense ones less one point, the same in all rounds.
-
-        Where there are intercepts this changes b alone, and nothing cancels against it.
-        """
+        if self.kernel is not None:
+            return KernelRows(self.kernel, examples, is_rough, signs, dual_set, shares, place=place)
         assert self.matrix is not None
         X = self.matrix.working_rows(examples)
-        if not self.fits_intercept:
-            return X
+        if is_centred and dual_set.fits_intercept:
+            X = self._centred(X)
+        return SignedRows(X, signs, dual_set, shares, place=place)
+
+    def plain_rows(self, index: np.ndarray) -> SignedRows:
+        """Some of the rows of two classes, not centred."""
+        return self.rows(index, is_centred=False)
+
+    def _centred(self, X: Any) -> Any:
+        """Dense rows less one point, the same in all rounds.
+
+        This changes b alone, and nothing cancels against it.
+        """
         if not isinstance(X, np.ndarray):  # a larger set than the last one, if that was dense
             self._shift = None
             return X

@@ -1,8 +1,6 @@
-"""The nearest point of a cone, or of a sum of convex hulls, to a target in rational arithmetic.
+"""The nearest point of a cone to a target in rational arithmetic, by Lawson and Hanson's algorithm.
 
-Lawson and Hanson's algorithm for cones and Wolfe's for hulls are one: weights are positive, with a
-sum of 1 in each group of points where there are groups. Each step makes the residual shorter, and
-none rounds, so that it ends at the answer.
+Each step makes the residual shorter, and none rounds, so that it ends at the answer.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,9 +16,7 @@ Point = list[int]
 Weights = dict[int, Fraction]  # by point
 
 
-def nearest(
-    points: Sequence[Point], target: Point, guess: Weights, groups: Sequence[int] = ()
-) -> tuple[Weights, Point]:
+def nearest(points: Sequence[Point], target: Point, guess: Weights) -> tuple[Weights, Point]:
     """(λ > 0 on independent points, a multiple of r = Σ λ p − target) with the shortest r.
 
     Parameters
@@ -29,29 +25,21 @@ def nearest(
     target : list of integers
     guess : dict
         Weights to begin with, which may be of no use: their points are dependent.
-    groups : sequence of int, optional
-        The group of each point, counted from 0; without any, points make a cone.
     """
     every: Any = fmpz_mat(len(points), len(target), [v for p in points for v in p])
     goal: Any = fmpz_mat([target])
     lengths = [max(map(int.bit_length, p)) for p in points]
-    longest, n_groups = max(lengths, default=0), len(set(groups))
-    weights = guess
+    longest, weights = max(lengths, default=0), guess
     while True:
         require_time()
         support = list(weights)
         rows: Any = fmpz_mat(len(support), len(target), [v for i in support for v in points[i]])
-        # the normal equations; one column and one row more per group
-        members = [[int(groups[i] == g) for g in range(n_groups)] for i in support]
-        matrix = [[*a, *e] for a, e in zip(as_lists(rows * rows.transpose()), members, strict=True)]
-        matrix += [[*(e[g] for e in members), *[0] * n_groups] for g in range(n_groups)]
-        right = [v for (v,) in as_lists(rows * goal.transpose())] + [1] * n_groups
-        try:
-            solution, common = solve_whole(matrix, right)
+        right = [v for (v,) in as_lists(rows * goal.transpose())]
+        try:  # the normal equations
+            solution, common = solve_whole(as_lists(rows * rows.transpose()), right)
         except ZeroDivisionError:  # the points of the guess depend on each other
-            weights = {groups.index(g): Fraction(1) for g in range(n_groups)}
+            weights = {}
             continue
-        solution = solution[: len(support)]  # and multipliers of the groups
         best = {i: Fraction(v, common) for i, v in within_time(zip(support, solution, strict=True))}
         if min(solution, default=1) <= 0:
             signs = within_time(best.items())
@@ -61,11 +49,8 @@ def nearest(
             continue
         residual = primitive(as_lists(fmpz_mat([solution]) * rows - goal * common)[0])
         (sides,) = as_lists(fmpz_mat([residual]) * every.transpose())
-        if groups:  # all of the support of a group are on the same side
-            level = {groups[i]: sides[i] for i in support}
-            sides = [v - level[g] for v, g in zip(sides, groups, strict=True)]
-        else:  # as if all points of a cone were of one order of magnitude
-            sides = [v << longest - e for v, e in zip(sides, lengths, strict=True)]
+        # as if all points were of one order of magnitude
+        sides = [v << longest - e for v, e in zip(sides, lengths, strict=True)]
         if min(sides, default=0) >= 0:
             return best, residual
         weights = best | {sides.index(min(sides)): Fraction(0)}
