@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from momentron.rows import MatrixOperator
 from momentron.solvers.auto.class_systems import ClassBlocks, Hessian, copy_of
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction, Hinge, Movable, Point
@@ -26,6 +25,7 @@ from momentron.solvers.problem import Problem
 
 ACCURACY, FINEST = 0.1, 1e-4  # of a Newton direction, and where that is too rough
 SINGLE = 1e7  # the trace of a Hessian's block up to which single precision serves
+BYTES = 8  # of two copies of an entry in single precision: without room for them there are none
 PRODUCTS = 200  # for one direction; a preconditioner is given up after
 STALE, FEW_PRODUCTS = 2.0, 6  # this multiple of what it needed when new, or of this many
 # Of the search for a witness:
@@ -59,20 +59,15 @@ class ClassForm(Movable):
         self.fits_intercept = problem.dual_set.fits_intercept
         self.scale = 2.0 * float(np.mean(operator.row_norms**2)) or 1.0
         n, d = operator.shape
+        self.is_copied = operator.is_sparse or BYTES * n * d <= settings.memory
         self.centre = np.zeros(d)
-        if self.fits_intercept and not operator.is_sparse:
+        if self.fits_intercept and self.is_copied and not operator.is_sparse:
             self.centre = operator.exact_adjoint(np.full(n, 1.0 / n))
         self.go_to(labels.zeros(d), np.zeros(labels.n_classes))
         self.accuracy, self.decrement = ACCURACY, math.inf
         self._needs_double = False
-        self._copy: tuple[tuple[bool, bytes], MatrixOperator] | None = None  # of which rows
         self._blocks: ClassBlocks | None = None
         self._usual_products = 0
-
-    def some(self, index: np.ndarray) -> "ClassForm":
-        """The same for some of the examples, at W = 0."""
-        problem = self.problem.some(index, self.operator.some(index))
-        return ClassForm(problem, self.deadline, self.settings)
 
     def loss(self, sigma: float) -> Hinge:
         """The squared hinge of the pairs with this mean stiffness, around no weights."""
@@ -109,26 +104,17 @@ class ClassForm(Movable):
         return self.towards(step)
 
     def hessian(self, curvatures: np.ndarray, sigma: float) -> Hessian:
-        """I + σ Σ c aaᵀ over the pairs, with copies of the rows unless there is no room for them;
-        sparse ones always are copied.
-        """
+        """I + σ Σ c aaᵀ over the pairs, with a copy of the rows in as few digits as will do."""
         operator, table = self.operator, self.labels.dual_of(curvatures)
+        if not self.is_copied:
+            return Hessian(operator, self.labels, table, sigma)
         index = np.flatnonzero(table.any(axis=1))
-        is_copied = operator.is_sparse or 16 * index.size * self.centre.size <= self.settings.memory
-        if not is_copied:
-            index = np.arange(table.shape[0])
         labels, active = self.labels.some(index), table[index]
         weights = np.abs(labels.mixed(active.astype(np.float64)))
         trace = sigma * float((operator.row_norms[index] ** 2 @ weights).max(initial=0.0))
-        if not is_copied:
-            return Hessian(operator, labels, active, sigma, self.centre)
         is_single = trace <= SINGLE and not self._needs_double
-        key = is_single, index.tobytes()
-        if self._copy is None or self._copy[0] != key:
-            self._copy = None  # its memory first
-            copy = copy_of(operator, index, self.centre, np.float32 if is_single else np.float64)
-            self._copy = key, copy
-        return Hessian(self._copy[1], labels, active, sigma)
+        rows = copy_of(operator, index, self.centre, np.float32 if is_single else np.float64)
+        return Hessian(rows, labels, active, sigma)
 
     def pull(self, weights: np.ndarray) -> np.ndarray:
         """Zᵀq, the intercepts in the last row and as seen from the centre."""
