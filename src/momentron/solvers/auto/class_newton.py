@@ -38,7 +38,7 @@ SMALL = 1e-15  # ‖Zᵀq‖ / (mass · mean‖x‖) at which rounding is all th
 class ClassForm(Movable):
     """All the pairs of some examples, and a point whose x is W, of shape (d, k).
 
-    Dense rows are seen from their mean where there are intercepts.
+    Dense rows are seen from their mean where there are intercepts, and room for copies of all rows.
 
     Attributes
     ----------

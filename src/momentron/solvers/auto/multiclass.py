@@ -26,8 +26,9 @@ from momentron.solvers.solver import Candidates, Primal, Start
 SAMPLE = 2000  # examples on which the first classifier of many more is found
 NEAR = 0.1  # √(gᵀH⁻¹g)/‖W‖, as a share of the gap, at which multipliers may be updated;
 ROUNDING = 1e-8  # and itself where rounding may be what keeps the gap open
-# σ in units of 1/mean‖a‖²: the first, the largest, and the largest C that Newton reaches at once.
-FIRST, LAST, EASY = 30.0, 1e7, 400.0
+# σ in units of 1/mean‖a‖²: the first of a hard margin and of a soft one, the largest, and the C up
+# to which Newton's method reaches a soft margin at once.
+FIRST, LAST, EASY = (15.0, 30.0), 1e7, 400.0
 GROWTH = 6.0  # of σ where an update has not halved the gap
 SAMPLE_STEPS, INNER_STEPS = 3, 20  # Newton steps on a sample, and between two updates
 # Looks at the gap without a better one: at rounding level, before, and as long as nothing
@@ -146,7 +147,7 @@ class ClassMargin(ClassEngine):
         """A first point, then multipliers or Newton at the last penalty until nothing improves."""
         form, C, tries = self.form, self.C, 0
         last_gap = last_relative = math.inf
-        sigma = min(FIRST / form.scale, C)
+        sigma = min(FIRST[self.problem.is_soft] / form.scale, C)
         if start is None:
             self._begin(sigma)
         else:
