@@ -25,7 +25,7 @@ from momentron.solvers.problem import Problem
 
 ACCURACY, FINEST = 0.1, 1e-4  # of a Newton direction, and where that is too rough
 SINGLE = 1e7  # the trace of a Hessian's block up to which single precision serves
-BYTES = 8  # of two copies of an entry in single precision: without room for them there are none
+BYTES = 16  # of two copies of an entry: without room for them there are none
 PRODUCTS = 200  # for one direction; a preconditioner is given up after
 STALE, FEW_PRODUCTS = 2.0, 6  # this multiple of what it needed when new, or of this many
 # Of the search for a witness:
