@@ -150,7 +150,7 @@ HELD = (100.0, 10**6), (0.0, 10**6), (0.0, 0)  # by rows, in full, as diagonals
 
 
 @pytest.mark.parametrize("has_border", [False, True])
-def test_forms_of_rows_give_the_same_products(has_border):
+def test_rows_that_are_not_copied_give_the_same_products(has_border):
     rng = np.random.default_rng(6)
     X, index = rng.normal(size=(50, 7)), np.array([3, 8, 9, 40])
     centre = X.mean(axis=0)
@@ -161,7 +161,7 @@ def test_forms_of_rows_give_the_same_products(has_border):
     active = labels.dual_of(rng.uniform(1.0, 2.0, 8))
     sparse = copy_of(SparseOperator(sp.csr_array(X - centre)), index, centre, np.float64)
     kinds = [Hessian(rows, labels, active, 1.0) for rows in (copy, sparse)]
-    kinds.append(Hessian(DenseOperator(X[index] - centre), labels, active, 1.0))
+    kinds.append(Hessian(operator.some(index), labels, active, 1.0, centre))
     held = [AutoSettings(thin_block=thin, block_room=room) for thin, room in HELD]
 
     def results(hessian):

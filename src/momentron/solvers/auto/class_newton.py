@@ -25,7 +25,6 @@ from momentron.solvers.problem import Problem
 
 ACCURACY, FINEST = 0.1, 1e-4  # of a Newton direction, and where that is too rough
 SINGLE = 1e7  # the trace of a Hessian's block up to which single precision serves
-BYTES = 16  # of two copies of an entry: without room for them there are none
 PRODUCTS = 200  # for one direction; a preconditioner is given up after
 STALE, FEW_PRODUCTS = 2.0, 6  # this multiple of what it needed when new, or of this many
 # Of the search for a witness:
@@ -38,7 +37,7 @@ SMALL = 1e-15  # ‖Zᵀq‖ / (mass · mean‖x‖) at which rounding is all th
 class ClassForm(Movable):
     """All the pairs of some examples, and a point whose x is W, of shape (d, k).
 
-    Dense rows are seen from their mean where there are intercepts, and room for copies of all rows.
+    Dense rows are seen from their mean where there are intercepts.
 
     Attributes
     ----------
@@ -59,9 +58,8 @@ class ClassForm(Movable):
         self.fits_intercept = problem.dual_set.fits_intercept
         self.scale = 2.0 * float(np.mean(operator.row_norms**2)) or 1.0
         n, d = operator.shape
-        self.is_copied = operator.is_sparse or BYTES * n * d <= settings.memory
         self.centre = np.zeros(d)
-        if self.fits_intercept and self.is_copied and not operator.is_sparse:
+        if self.fits_intercept and not operator.is_sparse:
             self.centre = operator.exact_adjoint(np.full(n, 1.0 / n))
         self.go_to(labels.zeros(d), np.zeros(labels.n_classes))
         self.accuracy, self.decrement = ACCURACY, math.inf
@@ -104,14 +102,19 @@ class ClassForm(Movable):
         return self.towards(step)
 
     def hessian(self, curvatures: np.ndarray, sigma: float) -> Hessian:
-        """I + σ Σ c aaᵀ over the pairs, with a copy of the rows in as few digits as will do."""
+        """I + σ Σ c aaᵀ over the pairs, with copies of the rows unless there is no room for them;
+        sparse ones always are copied.
+        """
         operator, table = self.operator, self.labels.dual_of(curvatures)
-        if not self.is_copied:
-            return Hessian(operator, self.labels, table, sigma)
         index = np.flatnonzero(table.any(axis=1))
+        is_copied = operator.is_sparse or 16 * index.size * self.centre.size <= self.settings.memory
+        if not is_copied:
+            index = np.arange(table.shape[0])
         labels, active = self.labels.some(index), table[index]
         weights = np.abs(labels.mixed(active.astype(np.float64)))
         trace = sigma * float((operator.row_norms[index] ** 2 @ weights).max(initial=0.0))
+        if not is_copied:
+            return Hessian(operator, labels, active, sigma, self.centre)
         is_single = trace <= SINGLE and not self._needs_double
         rows = copy_of(operator, index, self.centre, np.float32 if is_single else np.float64)
         return Hessian(rows, labels, active, sigma)
