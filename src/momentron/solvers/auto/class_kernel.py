@@ -28,8 +28,8 @@ STEPS = 10  # between two looks
 # Looks among which the gap halves, or others take over: Newton, or exact solves of few pairs.
 PATIENCE, SHORT_PATIENCE = 8, 4
 # Working sets: the gap to which one is solved while many examples outside are too near, and the
-# last one as a share of the tolerance; the functional margin up to which an example without weight
-# stays; and the violators, as a share of the set, below which it is solved as far as asked.
+# last one as a share of the tolerance; the functional margin up to which an example stays; and the
+# violators, as a share of the set, below which it is solved as far as asked.
 ROUGH_GAP, GOAL = 0.01, 0.8
 SPARE, FEW, ROUNDS = 1.05, 0.35, 40
 
@@ -128,11 +128,11 @@ class ClassKernel(ClassEngine):
         self.operator, self.tol = kernel, tol
         self._take_point(problem.base.zeros(), np.zeros(labels.n_classes))
         S = sample(labels.codes, self.settings.kernel_first, np.random.default_rng(0), least=0.0)
-        self._first = np.unique(labels.codes, return_index=True)[1]  # every class keeps an example
         if start is not None:  # its support as well, with its classifier and weights
             self._take_point(start.w, labels.all_intercepts(start.b))
             self.weights = self.weights_of(start)
-        self.S = np.union1d(np.append(S, self._first), np.flatnonzero(self._has_weight()))
+        self._first = np.unique(labels.codes, return_index=True)[1]  # every class keeps an example
+        self.S = np.union1d(S, np.flatnonzero(self._by_example(self.weights).any(axis=1)))
         self.inner: SplitMargin | None = None  # of the present working set
         self.remaining = self._rounds()
 
@@ -150,23 +150,20 @@ class ClassKernel(ClassEngine):
             if inner.is_done and self.is_few:
                 return
             many = FEW * self.S.size
-            least = self._least_margins(many)
+            least, is_last = self._least_margins(many), goal <= last_goal or inner.is_done
             below = self._outside(least < 1.0 - 0.1 * self.tol)
-            if below.size == 0:
-                if goal <= last_goal or inner.is_done:
-                    return
-                goal = last_goal
+            if below.size < many:  # keep all, and what is known of them
+                kept, inverse, goal = self.S, inner.inverse, last_goal
             else:
-                kept, inverse = self.S, inner.inverse
-                if below.size < many:  # keep all, and what is known of them
-                    goal = last_goal
-                else:
-                    stays = self._has_weight() | (least < SPARE)
-                    stays[self._first] = True
-                    kept, inverse = kept[stays[kept]], None
+                stays = least < SPARE
+                stays[self._first] = True
+                kept, inverse = self.S[stays[self.S]], None
+            if below.size:
                 most = max(self.settings.kernel_first, self.S.size)
                 worst = below[np.argsort(least[below], kind="stable")[:most]]
-                self.S, self.inner = np.concatenate([kept, worst]), None
+                self.S, self.inner = np.append(kept, worst), None
+            elif is_last:
+                return
             yield
 
     def _begin(self, inverse: ShiftedInverse | None) -> SplitMargin:
@@ -207,9 +204,6 @@ class ClassKernel(ClassEngine):
     def _by_example(self, pairs: np.ndarray) -> np.ndarray:
         """Numbers of the pairs, one row per example."""
         return pairs.reshape(-1, self.labels.per_example)
-
-    def _has_weight(self) -> np.ndarray:
-        return np.asarray(self._by_example(self.weights).any(axis=1))
 
     def _spread(self, weights: np.ndarray) -> np.ndarray:
         """Weights of the working set's pairs as those of all."""

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from momentron.rows import MatrixOperator
 from momentron.solvers.auto.class_systems import ClassBlocks, Hessian, copy_of
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction, Hinge, Movable, Point
@@ -65,14 +64,8 @@ class ClassForm(Movable):
         self.go_to(labels.zeros(d), np.zeros(labels.n_classes))
         self.accuracy, self.decrement = ACCURACY, math.inf
         self._needs_double = False
-        self._copy: tuple[tuple[bool, bytes], MatrixOperator] | None = None  # of which rows
         self._blocks: ClassBlocks | None = None
         self._usual_products = 0
-
-    def some(self, index: np.ndarray) -> "ClassForm":
-        """The same for some of the examples, at W = 0."""
-        problem = self.problem.some(index, self.operator.some(index))
-        return ClassForm(problem, self.deadline, self.settings)
 
     def loss(self, sigma: float) -> Hinge:
         """The squared hinge of the pairs with this mean stiffness, around no weights."""
@@ -123,12 +116,8 @@ class ClassForm(Movable):
         if not is_copied:
             return Hessian(operator, labels, active, sigma, self.centre)
         is_single = trace <= SINGLE and not self._needs_double
-        key = is_single, index.tobytes()
-        if self._copy is None or self._copy[0] != key:
-            self._copy = None  # its memory first
-            copy = copy_of(operator, index, self.centre, np.float32 if is_single else np.float64)
-            self._copy = key, copy
-        return Hessian(self._copy[1], labels, active, sigma)
+        rows = copy_of(operator, index, self.centre, np.float32 if is_single else np.float64)
+        return Hessian(rows, labels, active, sigma)
 
     def pull(self, weights: np.ndarray) -> np.ndarray:
         """Zᵀq, the intercepts in the last row and as seen from the centre."""

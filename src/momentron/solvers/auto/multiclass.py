@@ -8,7 +8,6 @@ they stand still, margins are 1 − α/C. Inner products have their own engines 
 
 import math
 from collections.abc import Callable, Iterator
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -25,17 +24,17 @@ from momentron.solvers.problem import Problem
 from momentron.solvers.solver import Candidates, Primal, Start
 
 SAMPLE = 2000  # examples on which the first classifier of many more is found
-NEAR = 0.01  # √(gᵀH⁻¹g)/‖W‖ at which multipliers may be updated, or less where the gap is small,
-ROUNDING = 1e-8  # and at which rounding may be what keeps the gap open
-# σ in units of 1/mean‖a‖²: the first, that of a warm start, that from which multipliers take over
-# from growing it, and the largest.
-FIRST, WARM, HARD, LAST = 10.0, 30.0, 1000.0, 1e7
-FAINT = 0.01  # the mean slack of the active pairs at which multipliers take over
-ROUGH_STEPS, INNER_STEPS = 3, 20  # Newton steps at each σ on the way, and between two updates
+NEAR = 0.1  # √(gᵀH⁻¹g)/‖W‖, as a share of the gap, at which multipliers may be updated;
+ROUNDING = 1e-8  # and itself where rounding may be what keeps the gap open
+# σ in units of 1/mean‖a‖²: the first of a hard margin and of a soft one, the largest, and the C up
+# to which Newton's method reaches a soft margin at once.
+FIRST, LAST, EASY = (15.0, 30.0), 1e7, 400.0
+GROWTH = 6.0  # of σ where an update has not halved the gap
+SAMPLE_STEPS, INNER_STEPS = 3, 20  # Newton steps on a sample, and between two updates
 # Looks at the gap without a better one: at rounding level, before, and as long as nothing
 # separates, when it is an upper bound that falls.
 PATIENCE = (8, 40, 6)
-WITNESS_STEPS = (2, 8, 32, 64, 128, 256)  # steps with multipliers after which a witness is sought
+WITNESS_STEPS = (12, 64, 128, 256)  # steps with multipliers after which a witness is sought
 CLOSING_PAIRS = 4000  # active pairs up to which exact solves go on where it stands still,
 CLOSING_BYTES = 64  # and bytes for two of them
 
@@ -92,10 +91,9 @@ class ClassEngine(Engine):
 
         The weights are kept where they are the best so far.
         """
-        upper, primal = self.offer(self.weights), self._primal()
-        norm = self.problem.norm(primal.w)
-        margin = self.problem.dual_set.margin(primal.scores)
-        return Bounds(margin / norm if norm > 0.0 else -math.inf, upper).gap
+        primal = self._primal()
+        margin = self.problem.margin(primal.w, primal.scores)
+        return Bounds(margin, self.offer(self.weights)).gap
 
     def offer(self, weights: np.ndarray) -> float:
         """‖Zᵀq‖ of weights, which are kept where they are the best so far."""
@@ -142,71 +140,58 @@ class ClassMargin(ClassEngine):
         super().__init__(problem, *how, **handover)
         self.form = ClassForm(problem, self.deadline, self.settings)
         self.point, self.C = self.form.point, problem.penalty.stiffness
-        # from far away a large penalty takes many steps
-        self.loss = self.form.loss(min(FIRST / self.form.scale, self.C))
         self.remaining = self._rounds(start)
         self._failures, self._last_upper = 0, math.inf  # of looks at the gap; see `_is_stuck`
 
     def _rounds(self, start: Start | None) -> Iterator[None]:
         """A first point, then multipliers or Newton at the last penalty until nothing improves."""
-        form, steps = self.form, 0  # since the last update of the multipliers
+        form, C, tries = self.form, self.C, 0
         last_gap = last_relative = math.inf
+        sigma = min(FIRST[self.problem.is_soft] / form.scale, C)
         if start is None:
-            self._begin()
-            yield
-            yield from self._grow()
+            self._begin(sigma)
         else:
             form.go_to(start.w.reshape(form.point.x.shape), self.labels.all_intercepts(start.b))
             self.weights = self.weights_of(start, form.norm() ** 2)
-            self._around_weights(min(WARM / form.scale, self.C))
-            yield
-        for tries in count(1):
-            relative = self._step()
-            # after the best step along an exact direction the next decrement is smaller
-            if steps and relative > last_relative:
-                form.accuracy = max(FINEST, 0.3 * form.accuracy)
-            last_relative, steps = relative, steps + 1
-            sigma = self.loss.sigma
-            may_have_witness = not self.problem.is_soft and bool((form.p <= 0.0).any())
-            if sigma < self.C and tries in WITNESS_STEPS and may_have_witness:
-                self.offer(balanced(form, self.weights))  # it costs several steps
-            is_near = relative <= min(0.1 * self.gap, NEAR)
-            if is_near or steps >= INNER_STEPS or sigma >= self.C:
-                gap = self.present_gap()
-                if self._is_stuck(gap, relative):
-                    return
-                if sigma < self.C:
-                    is_slow = is_near and gap > 0.5 * last_gap and sigma * form.scale < LAST
-                    self._around_weights(min(4.0 * sigma, self.C) if is_slow else sigma)
-                    last_gap, steps = gap, 0
-            yield
+        if C * form.scale < EASY:  # from far away a larger penalty takes many steps
+            sigma = C
+        while True:  # until the multipliers stand still, or the minimiser at C
+            centre = (1.0 - sigma / C) * self.weights
+            self.loss = form.loss(sigma)._replace(centre=centre)
+            self.point, self.weights = form.point, self.loss.weights(self.loss.at(form.p))
+            for _ in range(INNER_STEPS if sigma < C else 1):
+                yield
+                require_time()
+                self.weights = minimise(form, self.loss, max_steps=1).weights
+                self.point, tries = form.point, tries + 1
+                relative = form.decrement / max(form.norm(), 1e-300)  # √(gᵀH⁻¹g)/‖W‖
+                # after the best step along an exact direction the next decrement is smaller
+                if relative > last_relative:
+                    form.accuracy = max(FINEST, 0.3 * form.accuracy)
+                last_relative = relative
+                if tries in WITNESS_STEPS and not self.problem.is_soft and (form.p <= 0.0).any():
+                    self.offer(balanced(form, self.weights))  # it costs several steps
+                is_near = relative <= NEAR * min(self.gap, 1.0)
+                if is_near:
+                    break
+            gap = self.present_gap()
+            if self._is_stuck(gap, relative):
+                return
+            if sigma < C:
+                if is_near and gap > 0.5 * last_gap and sigma * form.scale < LAST:
+                    sigma = min(GROWTH * sigma, C)
+                last_gap, last_relative = gap, math.inf
 
-    def _begin(self) -> None:
+    def _begin(self, sigma: float) -> None:
         """The classifier of a sample of the examples, at the same share of risk and norm."""
         form, (n, d) = self.form, self.form.operator.shape
         size = max(SAMPLE, 2 * d)
         if n > 2 * size:
             index = sample(self.labels.codes, size, np.random.default_rng(0), least=0.0)
-            small = form.some(index)
-            minimise(small, small.loss(self.loss.sigma * n / index.size), max_steps=ROUGH_STEPS)
+            problem = self.problem.some(index, form.operator.some(index))
+            small = ClassForm(problem, self.deadline, self.settings)
+            minimise(small, small.loss(sigma * n / index.size), max_steps=SAMPLE_STEPS)
             form.go_to(*small.point[:2])
-        self._look()
-
-    def _grow(self) -> Iterator[None]:
-        """Rough soft margins with a growing penalty: up to C, or until the slack is a hundredth."""
-        while self.loss.sigma < self.C:
-            for _ in range(ROUGH_STEPS):
-                if self._step() < 0.1:
-                    break
-                yield
-            sigma, active = self.loss.sigma, self.weights[self.weights > 0.0]
-            growth = min(10.0, float(active.mean()) / (FAINT * sigma) if active.size else 1.0)
-            is_faint = growth < 2.0 or sigma * self.form.scale > HARD
-            if is_faint and growth * sigma < self.C:
-                return
-            self.loss = self.loss._replace(sigma=min(growth * sigma, self.C))
-            self._look()
-            yield
 
     def _is_stuck(self, gap: float, relative: float) -> bool:
         """Whether rounding has the last word; `relative` is the decrement of the last step."""
@@ -218,21 +203,3 @@ class ClassMargin(ClassEngine):
         self._failures = 0 if is_better else self._failures + 1
         self.gap = min(self.gap, gap)
         return self._failures >= most
-
-    def _look(self) -> None:
-        """The present point, and its weights for the present loss."""
-        self.point = self.form.point
-        self.weights = self.loss.weights(self.loss.at(self.form.p))
-
-    def _step(self) -> float:
-        """A Newton step: √(gᵀH⁻¹g)/‖W‖ before it."""
-        require_time()
-        self.weights = minimise(self.form, self.loss, max_steps=1).weights
-        self.point = self.form.point
-        return self.form.decrement / max(self.form.norm(), 1e-300)
-
-    def _around_weights(self, sigma: float) -> None:
-        """Multipliers from the present weights, for this stiffness."""
-        centre = (1.0 - sigma / self.C) * self.weights
-        self.loss = self.loss._replace(sigma=sigma, centre=centre)
-        self._look()

@@ -30,7 +30,7 @@ from momentron.rows.dense import matvec
 
 SINGLE = np.float32
 RELAXATION = 1.8  # over-relaxation
-GROWTH, TRIES = 10.0, 10  # of ρ where rounding leaves no inverse
+GROWTH, LARGEST = 10.0, 1e9  # of ρ where rounding leaves no inverse, and of itself
 FLOPS_OF_A_PASS = 400.0  # as many as all that is done to an entry of a table in one step
 
 
@@ -44,9 +44,15 @@ class ShiftedInverse:
     def __init__(self, K: np.ndarray, rho: float, base: "ShiftedInverse | None" = None) -> None:
         self.unit: float = base.unit if base else float(K.diagonal().mean()) or 1.0
         self.rho: float = base.rho if base else rho
-        matrix = None if base is None else self._bordered(K, base.matrix)
-        self.matrix: np.ndarray = self._whole(K) if matrix is None else matrix
-        self.sums = self.matrix.sum(axis=0)
+        known = base.matrix if base else np.empty((0, 0), SINGLE)
+        matrix = self._bordered(K, known)
+        while matrix is None:  # rounding has made it indefinite
+            if self.rho > LARGEST:
+                raise np.linalg.LinAlgError("inner products that are not positive semidefinite")
+            self.rho *= GROWTH
+            matrix = self._bordered(K, known[:0, :0])
+        self.matrix: np.ndarray = matrix
+        self.sums = matrix.sum(axis=0)
 
     def _shifted(self, K: np.ndarray) -> np.ndarray:
         """K/unit + ρI, F-ordered."""
@@ -60,17 +66,8 @@ class ShiftedInverse:
         M.flat[:: n + 1] += SINGLE(self.rho)
         return M
 
-    def _whole(self, K: np.ndarray) -> np.ndarray:
-        """From scratch, with a larger ρ where rounding has made the matrix indefinite."""
-        for _ in range(TRIES):
-            M = self._shifted(K)
-            if inverse_in_place(M)[1]:
-                return M.T
-            self.rho *= GROWTH
-        raise np.linalg.LinAlgError("inner products that are not positive semidefinite")
-
     def _bordered(self, K: np.ndarray, A: np.ndarray) -> np.ndarray | None:
-        """From the inverse A of a leading block, if that goes well.
+        """From the inverse A of a leading block, which may have no rows, if that goes well.
 
         With B the columns next to the block, Y = AB, and G the inverse of the Schur complement:
 
@@ -83,9 +80,12 @@ class ShiftedInverse:
         B = (K[:m, m:] / self.unit).astype(SINGLE)
         Y = matvec(A, B).astype(SINGLE)
         G = self._shifted(K[m:, m:])
-        G -= B.T @ Y
+        if m > 0:
+            G -= B.T @ Y
         if not inverse_in_place(G)[1]:
             return None
+        if m == 0:
+            return G.T
         inverse = np.empty((n, n), SINGLE)
         inverse[:m, m:] = -matvec(Y, G)
         inverse[m:, :m] = inverse[:m, m:].T
