@@ -200,8 +200,8 @@ class KernelOperator(Operator):
     def recomputed(self, w: np.ndarray) -> np.ndarray:
         """Scores again: in double precision where a is not zero, and else as w[2] tells."""
         nonzero = nonzero_rows(w[0])
-        if self._single is None or not self._single.size or self._cache.holds(nonzero):
-            return self.exact_adjoint(w[0])  # nobody has asked for single precision yet
+        if self._single is None or not self._single.serves() or self._cache.holds(nonzero):
+            return self.exact_adjoint(w[0])
         again = np.stack([w[0], *self._single.scores(nonzero, w[0][nonzero])])
         return self.in_double(again, nonzero)
 

@@ -304,6 +304,10 @@ class SingleScores(ColumnCache):
             self.points.hold()
         return values_of(self._formula, self.points, rows, self.points, cols)
 
+    def serves(self) -> bool:
+        """Whether solvers take columns from here."""
+        return self.size > 0
+
     def _add(self, weights: np.ndarray, columns: np.ndarray, total: np.ndarray) -> None:
         """Runs of RUN columns are summed in single precision, and these sums in double."""
         single = weights.astype(np.float32)
