@@ -50,7 +50,8 @@ class FitRows(NamedTuple):
         """The rows of data, as the options weigh and see them."""
         choice = options.kernel
         is_square = choice is not None and choice.is_precomputed
-        data = weighed(data, options.class_weight, is_square=is_square)
+        if not (data.sample_weight is None and options.class_weight is None):
+            data = weighed(data, options.class_weight, is_square=is_square)
         if choice is None:
             return cls(data, operator_of(data.X), None)
         kernel = choice.resolve(data.X, data.sample_weight)

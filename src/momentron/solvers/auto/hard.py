@@ -14,6 +14,7 @@ import numpy as np
 
 from momentron.solvers.auto.exchange import MOST_FREE, exchange, few_violators, gathered, pivot
 from momentron.solvers.auto.forms import Form, Hinge
+from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.interior import interior_point, solve_by_interior_point
 from momentron.solvers.auto.last_digits import (
     needs_extended,
@@ -184,10 +185,10 @@ def _solve(
             form, lam = begun or (search.open(), search.answer.lam[search.W])
             if by_newton and form.bounds(lam).gap > search.goal:
                 if by_exchange and form.gram is not None:
-                    exchanged = exchange(form, gathered(form, lam))
-                    by_exchange = exchanged is not None
-                    lam = lam if exchanged is None else exchanged
+                    lam, by_exchange = _exchanged(form, lam)
                 lam, by_newton = solve_by_newton(form, lam, search.goal, sigma)
+                if by_newton and begun:  # of few rows all digits are cheap
+                    lam, _ = _exchanged(form, lam)
             if not by_newton:
                 form, lam, has_looked = _solve_by_interior_point(search, form, has_looked)
             solved = form, lam
@@ -199,6 +200,12 @@ def _solve(
         yield
     if not search.answer.lower > 0.0:  # there may be no witness yet
         search.is_contradicted()
+
+
+def _exchanged(form: Form, lam: np.ndarray) -> tuple[np.ndarray, bool]:
+    """(λ, whether an exchange has given it all its digits)."""
+    exchanged = exchange(form, gathered(form, lam))
+    return (lam, False) if exchanged is None else (exchanged, True)
 
 
 def _solve_by_interior_point(
@@ -242,8 +249,8 @@ def _solve_by_pivots(search: Search) -> Solved | None:
     support = np.flatnonzero(lam)
     W = search.smallest(int(PIVOT_ROOM * support.size) + 2 * wrong, support)
     form = sets.open(W, by_gram=True)
-    assert form.gram is not None
-    solved = pivot(form.gram, lam[W] > 0.0, search.settings)
+    assert isinstance(form, GramForm)
+    solved = pivot(form, lam[W] > 0.0, search.settings)
     if solved is None or not form.bounds(solved).gap <= search.goal:
         return None
     search.W = W
