@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from momentron import max_margin
+from momentron.arithmetic import squares
 from momentron.arithmetic.clock import OutOfTime, until
-from momentron.arithmetic.squares import ONE_CALL, factor_in_place
-from momentron.solvers.auto import linear_algebra
-from momentron.solvers.auto.linear_algebra import back_solve, gram_product, thin_qr
+from momentron.arithmetic.squares import ONE_CALL, factor_in_place, gram_product
+from momentron.solvers.auto.linear_algebra import back_solve, thin_qr
 
 pytestmark = pytest.mark.clock
 
@@ -83,7 +83,7 @@ def test_factors_by_panels(n, dtype):
 
 @pytest.mark.parametrize("shape", [(90, 400), (400, 90), (300, 300)])
 def test_what_is_cut_is_the_same(shape, monkeypatch):
-    monkeypatch.setattr(linear_algebra, "PIECE", 1e5)
+    monkeypatch.setattr(squares, "PIECE", 1e5)
     A = np.random.default_rng(0).normal(size=shape)
     assert np.allclose(gram_product(A), A @ A.T, atol=1e-10)
     Q, R = thin_qr(A)

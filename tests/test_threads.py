@@ -16,9 +16,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from momentron import max_margin
 from momentron.arithmetic import clock, threads
-from momentron.arithmetic.squares import submatrix
+from momentron.arithmetic.squares import gram_product, submatrix, symmetric_product
 from momentron.rows import SparseOperator
-from momentron.solvers.auto.linear_algebra import gram_product, symmetric_product
 
 pytestmark = pytest.mark.clock
 

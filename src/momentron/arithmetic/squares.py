@@ -1,4 +1,4 @@
-"""Large square matrices: parts, mirror images, Cholesky factors and inverses, in our own threads.
+"""Large square matrices: parts, mirror images, products, factors and inverses, in our own threads.
 
 Parts and mirror images wait for memory, which one processor does not use up. For factors, one call
 of LAPACK for ten thousand rows would take ten seconds in which no deadline and no Ctrl-C is heard,
@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from momentron.arithmetic.threads import in_threads
+from momentron.arithmetic.threads import MOST_PARTS, in_threads, own_threads, sum_in_threads
 
 ROWS = 128  # gathered at a time; whole rows are gathered at twice the speed of entries
 WORTH_DIVIDING = 1_000_000  # entries from which a second thread is worth waking
 ONE_CALL = 1024  # rows up to which LAPACK factors at once
 PANEL = 192  # columns that are factored together
 STRIP = 512  # columns of a panel updated at a time by one thread
+GRAM_STRIP = 256  # rows of a large Gram matrix computed at a time, at most
+PIECE = 4e9  # flops of a product between two looks at the clock: a tenth of a second
 
 
 def strips_of(start: int, stop: int, height: int) -> list[slice]:
@@ -46,6 +48,30 @@ def submatrix(K: np.ndarray, index: np.ndarray, out: np.ndarray | None = None) -
 
     by_strips(gather, out.shape)
     return out
+
+
+def gram_product(A: np.ndarray) -> np.ndarray:
+    """AAᵀ, both halves, in threads; what takes long some rows at a time up to the diagonal."""
+    m, depth = A.shape[0], max(A.shape[1], 1)
+    flops = float(m) ** 2 * depth
+    if flops <= MOST_PARTS * PIECE:
+        # numpy sees that each product is symmetric, and computes half of it
+        parts = strips_of(0, depth, -(-depth // own_threads(flops)))
+        return sum_in_threads(lambda part: A[:, part] @ A[:, part].T, parts)
+    out = np.empty((m, m))
+
+    def fill(rows: slice) -> None:
+        np.matmul(A[rows], A[: rows.stop].T, out=out[rows, : rows.stop])
+        out[: rows.start, rows] = out[rows, : rows.start].T
+
+    height = max(1, min(GRAM_STRIP, -(-m // (2 * MOST_PARTS)), int(PIECE / (2.0 * m * depth))))
+    in_threads(fill, strips_of(0, m, height)[::-1])  # the long ones first
+    return out
+
+
+def symmetric_product(A: np.ndarray) -> np.ndarray:
+    """AᵀA, both halves, F-ordered as factors want it."""
+    return gram_product(A.T).T
 
 
 def factor_in_place(M: np.ndarray) -> tuple[np.ndarray, bool]:

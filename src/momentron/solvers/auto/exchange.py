@@ -32,8 +32,7 @@ PATIENCE = 2  # exchanges that leave as many rows on the wrong side as before
 MOST_FREE = 2000  # rows whose matrix, or its inverse, is worth its price
 SINGULAR = 1e-13  # a pivot, in units of ‖a‖², at which rows are combinations of others
 NOTHING = 1e-12  # of a unit of an entering weight: what rounding may have left of a zero
-CORRECTIONS = 3  # runs of pivots, each from margins computed again
-DROPS = 5  # solves in which rows without weight are dropped
+SOLVES = 8  # from each of which rows without weight are dropped, or pivots go on
 
 
 def exchange(
@@ -139,48 +138,39 @@ def few_violators(size: int) -> int:
 def pivot(form: GramForm, S: np.ndarray, settings: AutoSettings = SETTINGS) -> np.ndarray | None:
     """λ at the optimum, with the form taken there; None where pivots do not get there.
 
-    S is a guess of the support as a mask, nearly right.
+    S is a guess of the support as a mask, nearly right. Rows of it that would have no weight are
+    dropped first.
     """
     left = settings.pivots
     form.forget()  # its memory may be needed
     with np.errstate(divide="ignore", invalid="ignore"), suppress(np.linalg.LinAlgError):
-        for _ in range(CORRECTIONS):
-            S, point = _with_positive_weights(form, S)
-            violators = np.count_nonzero(~S & (point.p < 1.0 - SATISFIED))
-            if violators == 0:
-                form.point = point
-                return point.x
-            if violators > few_violators(int(np.count_nonzero(S))):
+        for _ in range(SOLVES):
+            size = int(np.count_nonzero(S))
+            if not 0 < size <= MOST_FREE or form.deadline.has_passed(form.newton_flops(form.m)):
                 break
-            S, left = _with_all_margins(form, S, left)
+            solved = equalise(form, S)
+            if solved is None:
+                break
+            lam, point = solved
+            positive = S & (lam > 0.0)
+            violators = np.count_nonzero(~S & (point.p < 1.0 - SATISFIED))
+            if np.array_equal(positive, S):
+                if violators == 0:
+                    form.point = point
+                    return lam
+                if violators > few_violators(size):
+                    break
+                positive, left = _with_all_margins(form, S, left)
+            S = positive
     return None
-
-
-def _with_positive_weights(form: GramForm, S: np.ndarray) -> tuple[np.ndarray, Point]:
-    """S and a point with margins 1 and λ > 0 on it; rows that would have none are dropped.
-
-    Raises LinAlgError where there are none, as `_with_all_margins`.
-    """
-    for _ in range(DROPS):
-        size = np.count_nonzero(S)
-        if not 0 < size <= MOST_FREE or form.deadline.has_passed(form.newton_flops(form.m)):
-            break
-        solved = equalise(form, S)
-        if solved is None:
-            break
-        positive = S & (solved[0] > 0.0)
-        if np.array_equal(positive, S):
-            return S, solved[1]
-        S = positive
-    raise np.linalg.LinAlgError("no positive weights on these rows")
 
 
 def _with_all_margins(form: GramForm, S: np.ndarray, left: int) -> tuple[np.ndarray, int]:
     """S after pivots until no row is below the margin; and how many pivots are left then.
 
     The bordered Gram matrix of S, [[0, Y_Sᵀ], [Y_S, K_SS]], has an inverse that is kept by rank-one
-    updates, among zeros for the other rows. A row that enters has its λ raised from zero until its
-    margin is 1; rows whose λ falls to zero on the way leave.
+    updates, among zeros for the other rows. A row j that enters has its λ raised from zero until
+    its margin is 1; rows whose λ falls to zero on the way leave.
 
     Raises
     ------
@@ -193,36 +183,32 @@ def _with_all_margins(form: GramForm, S: np.ndarray, left: int) -> tuple[np.ndar
     members = np.ix_(held, held)
     inverse = np.zeros(G.shape, order="F")
     inverse[members] = np.linalg.inv(G[members])
-    x = inverse[:, r:].sum(axis=1)  # b, and λ
-    while left > 0:
+    x, enters = inverse[:, r:].sum(axis=1), False  # (b, λ), and whether j is on its way
+    for remaining in range(left, 0, -1):
+        require_time()
         p = G @ x
-        j = r + int(p[r:].argmin())
-        if p[j] >= 1.0 - SATISFIED or held[j]:  # which rounding has left there
-            return held[r:], left
-        weight, missing = 0.0, 1.0 - float(p[j])
-        while not held[j] and left > 0:
-            require_time()
-            left -= 1
-            u = inverse @ G[j]
-            curvature = float(G[j, j] - G[j] @ u)
-            full = missing / curvature if curvature > SINGULAR * form.scale else math.inf
-            times = np.where(u > NOTHING, x / u, np.inf)
-            i = r + int(times[r:].argmin())
-            t = min(full, float(times[i]))
-            if not t < math.inf:  # a combination of the others, whose weights cancel with it
-                break
-            x -= t * u
-            weight += t
-            missing -= t * curvature
-            if t == full:
-                u[j], x[j], held[j] = -1.0, weight, True
-                inverse = blas.dger(1.0 / curvature, u, u, a=inverse, overwrite_a=1)
-                continue
-            u, x[i], held[i] = inverse[:, i].copy(), 0.0, False
-            if not (u[i] > 0.0 and held[r:].any()):
-                break
-            inverse = blas.dger(-1.0 / u[i], u, u, a=inverse, overwrite_a=1)
-            inverse[i] = inverse[:, i] = 0.0  # but for rounding they are
-        if not held[j]:
+        if not enters:
+            j = r + int(p[r:].argmin())
+            if p[j] >= 1.0 - SATISFIED or held[j]:  # which rounding has left there
+                return held[r:], remaining
+        u = inverse @ G[j]
+        curvature = float(G[j, j] - G[j] @ u)
+        full = (1.0 - float(p[j])) / curvature if curvature > SINGULAR * form.scale else math.inf
+        times = np.where(u > NOTHING, x / u, np.inf)
+        i = r + int(times[r:].argmin())
+        t = min(full, float(times[i]))
+        if not t < math.inf:  # a combination of the others, whose weights cancel with it
             break
+        x -= t * u
+        x[j] += t
+        enters = t < full
+        if not enters:
+            u[j], held[j] = -1.0, True
+            inverse = blas.dger(1.0 / curvature, u, u, a=inverse, overwrite_a=1)
+            continue
+        u, x[i], held[i] = inverse[:, i].copy(), 0.0, False
+        if not (u[i] > 0.0 and held[r:].any()):
+            break
+        inverse = blas.dger(-1.0 / u[i], u, u, a=inverse, overwrite_a=1)
+        inverse[i] = inverse[:, i] = 0.0  # but for rounding they are
     raise np.linalg.LinAlgError("pivots do not get there")

@@ -82,7 +82,7 @@ def _in_floats(search: Search) -> Iterator[None]:
         if not search.has_all:
             support = search.answer.lam.nonzero()[0]
             search.choose_around(support, ROOM * support.size)
-        yield from _solve(search, by_pivots=True)
+        yield from _solve(search)
         return
     if solve_straight(search):
         return
@@ -164,18 +164,12 @@ def _rank(search: Search, form: Form, by_products: ProductForm | None) -> Iterat
 # --- solve ---------------------------------------------------------------------------------------
 
 
-def _solve(
-    search: Search, begun: Solved | None = None, *, by_pivots: bool = False
-) -> Iterator[None]:
+def _solve(search: Search, begun: Solved | None = None) -> Iterator[None]:
     """Working sets solved to rounding, each followed by a pass over all the rows.
 
-    Parameters
-    ----------
-    begun : (Form, ndarray), optional
-        The first working set's form, if it is open already, and its multipliers.
-    by_pivots : bool
-        Whether pivots are tried before Newton's method. What has failed once is not tried again.
+    The first one's form may be open already. What has failed once is not tried again.
     """
+    by_pivots = begun is None
     by_exchange, by_newton, has_looked = True, True, False
     sigma = ALL_SIGMA if begun else FIRST_SIGMA
     while True:

@@ -1,7 +1,4 @@
-"""Factors and products for the working-set solves: scipy's BLAS and LAPACK, with one thread each.
-
-Products that are worth dividing are numpy's, in threads of our own; what takes long is cut.
-"""
+"""Factors and systems for the working-set solves: scipy's LAPACK, with one thread."""
 
 from collections.abc import Callable
 
@@ -9,16 +6,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from momentron.arithmetic.clock import Work
-from momentron.arithmetic.squares import factor_in_place, strips_of
-from momentron.arithmetic.threads import (
-    MOST_PARTS,
-    in_threads,
-    own_threads,
-    sum_in_threads,
-)
-
-STRIP = 256  # rows of a large Gram matrix computed at a time, at most
-PIECE = 4e9  # flops between two looks at the clock: a tenth of a second
+from momentron.arithmetic.squares import factor_in_place
 
 
 def add_to_diagonal(M: np.ndarray, values: np.ndarray | float) -> np.ndarray:
@@ -61,30 +49,6 @@ def thin_qr(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(Q, R) with A = QR and orthonormal columns in Q."""
     Q, R = Work(lambda _: np.linalg.qr(A)).result()
     return Q, R
-
-
-def gram_product(A: np.ndarray) -> np.ndarray:
-    """AAᵀ, both halves, in threads; what takes long some rows at a time up to the diagonal."""
-    m, depth = A.shape[0], max(A.shape[1], 1)
-    flops = float(m) ** 2 * depth
-    if flops <= MOST_PARTS * PIECE:
-        # numpy sees that each product is symmetric, and computes half of it
-        parts = strips_of(0, depth, -(-depth // own_threads(flops)))
-        return sum_in_threads(lambda part: A[:, part] @ A[:, part].T, parts)
-    out = np.empty((m, m))
-
-    def fill(rows: slice) -> None:
-        np.matmul(A[rows], A[: rows.stop].T, out=out[rows, : rows.stop])
-        out[: rows.start, rows] = out[rows, : rows.start].T
-
-    height = max(1, min(STRIP, -(-m // (2 * MOST_PARTS)), int(PIECE / (2.0 * m * depth))))
-    in_threads(fill, strips_of(0, m, height)[::-1])  # the long ones first
-    return out
-
-
-def symmetric_product(A: np.ndarray) -> np.ndarray:
-    """AᵀA, both halves, F-ordered as factors want it."""
-    return gram_product(A.T).T
 
 
 Map = Callable[[np.ndarray], np.ndarray]

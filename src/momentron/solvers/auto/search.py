@@ -188,10 +188,10 @@ class Search(Engine):
         self.warm(form)
         return form
 
-    def warm(self, form: Form) -> None:
-        """Move a form on the working set to the current answer."""
-        answer = self.answer
-        self.sets.warm(form, answer.w, answer.b, self.coefficients()[self.W])
+    def warm(self, form: Form, u: np.ndarray | None = None) -> None:
+        """Move a form on the working set to the current answer, where w = Aᵀu."""
+        w, b = self.answer.w, self.answer.b + self.sets.shift_of(self.answer.w)
+        form.warm(w.ravel(), b, self.coefficients()[self.W] if u is None else u)
 
     def coefficients(self) -> np.ndarray:
         """u with w = Aᵀu, if a kernel's w tells it; else the multipliers, which are near it."""

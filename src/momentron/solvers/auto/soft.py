@@ -365,7 +365,7 @@ class SoftSearch(Search):
         known = np.zeros(form.m)
         if self.is_known:
             known = np.clip(answer.lam[self.W], 0.0, prices)
-            self.sets.warm(form, answer.w, answer.b, known)
+            self.warm(form, known)
             if not self.is_rough:
                 known = _sided(answer.p[self.W], known, prices)
                 return loss._replace(sigma=last, centre=known), False

@@ -11,14 +11,13 @@ import scipy.sparse as sp
 from scipy.linalg import blas
 
 from momentron.arithmetic.clock import require_time
-from momentron.arithmetic.squares import strips_of
+from momentron.arithmetic.squares import PIECE, gram_product, strips_of, symmetric_product
 from momentron.arithmetic.threads import own_threads
 from momentron.dual.dualsets import DualSet
 from momentron.rows import KernelOperator
 from momentron.rows.dense import matvec, rmatvec
 from momentron.rows.operator import squared_row_norms
 from momentron.rows.sparse import SplitRows
-from momentron.solvers.auto.linear_algebra import PIECE, gram_product, symmetric_product
 
 NEW_COLUMNS = 1024  # of a Gram matrix at a time: they take memory in addition to it
 BLOCK_ENTRIES = 4_000_000  # entries of rows that are densified or copied at a time

@@ -130,10 +130,6 @@ class WorkingSets:
                 n_bytes = self.settings.form_bytes * W.size**2
             self.kernel.reserve(n_bytes)
 
-    def warm(self, form: Form, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
-        """Move a form to (w, b), where w = Aᵀu."""
-        form.warm(w.ravel(), b + self.shift_of(w), u)
-
     def answer(self, form: Form) -> tuple[np.ndarray, np.ndarray]:
         """(w, b) of a form's current point."""
         w, b = form.answer()
