@@ -19,7 +19,6 @@ from momentron.solvers.problem import Problem
 from momentron.solvers.solver import (
     DEFAULTS,
     Candidates,
-    Primal,
     RunOptions,
     Solver,
     Start,
@@ -35,11 +34,10 @@ TAME = (1e-30, 1e30)  # √K_ii with which products of kernel values, which nobo
 
 @dataclass
 class AutoState(State):
-    """The engine at work, what its last round proposes, and what is proposed besides at first."""
+    """The engine at work, and what its last round proposes."""
 
     work: Engine
     proposal: Candidates
-    first: list[Primal]
 
 
 class Auto(Solver):
@@ -84,13 +82,7 @@ class Auto(Solver):
             return search(problem, options.tol, deadline, settings, start)
 
         work = class_engine(problem, options, deadline, settings, exact) or exact(options.start)
-        first = []
-        if problem.penalty.has_ridge:
-            # where rounds find nothing better, w = 0 with slack 1 proves a bound of 1/√(2C n)
-            slack = np.ones(problem.size)
-            w = problem.with_slack(problem.base.zeros(), slack)
-            first.append(Primal(w, -slack / problem.radius))
-        return AutoState(work, work.candidates(), first)
+        return AutoState(work, work.candidates())
 
     def vanishing(self, tol: float) -> float:
         """A witness at rounding level is what this method is for, whatever the tolerance."""
@@ -116,8 +108,6 @@ class Auto(Solver):
     def candidates(self, problem: Any, state: Any) -> Candidates:
         work: Engine = state.work
         proposal: Candidates = state.proposal
-        proposal.primals += state.first
-        state.first = []
         if work.deadline.is_over:
             proposal.ending = Status.TIME_BUDGET
         elif work.deadline.has_refused:

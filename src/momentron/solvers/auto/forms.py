@@ -70,9 +70,6 @@ class Bounds(NamedTuple):
         return (self.upper - self.lower) / self.upper
 
 
-UNBOUNDED = Bounds(-math.inf, math.inf)
-
-
 def margin_of(objective: float) -> float:
     """The soft margin 1/√(2P) of an objective; infinite where it is not positive."""
     return 1.0 / math.sqrt(2.0 * objective) if objective > 0.0 else math.inf
@@ -287,8 +284,8 @@ class Form(Movable):
         return 2e-16 * self.length / upper if upper > 0.0 else math.inf
 
     def is_solved(self, bounds: Bounds, tol: float) -> bool:
-        """Whether a gap is within tol or at rounding level, or λ is a witness."""
-        enough = 4.0 * max(tol, self.gap_floor(bounds.upper))
+        """Whether a hard margin's gap is within tol or at rounding level, or λ is a witness."""
+        enough = max(tol, 4.0 * self.gap_floor(bounds.upper))
         return bounds.gap <= enough or self.has_vanished(bounds.upper)
 
     def has_vanished(self, upper: float) -> bool:

@@ -167,7 +167,7 @@ def solve_by_interior_point(
     lam = interior_point(form, tol, begin=begin).alpha
     bounds = form.bounds(lam)
     has_rows = form.gram is not None and form.rows.is_explicit
-    rows = form.rows.written_out() if has_rows and not form.is_solved(bounds, tol) else None
+    rows = form.rows.written_out() if has_rows and not form.is_solved(bounds, 4.0 * tol) else None
     if rows is None or rows.is_sparse:
         return form, lam
     reduced = reduced_form(rows, form.deadline)

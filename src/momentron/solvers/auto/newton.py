@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from momentron.solvers.auto.forms import Direction, Form, Hinge, Movable
+from momentron.solvers.auto.forms import NO_SLACK, Direction, Form, Hinge, Movable
 
 SEARCH_STEPS = 30  # of a line search
 SEARCH_ACCURACY = 1e-3  # of its slope: more changes no number of Newton steps
@@ -209,12 +209,13 @@ def multipliers(
     form: Form,
     loss: Hinge,
     schedule: Schedule,
-    measure: Callable[[np.ndarray], tuple[float, bool]],
+    goal: float,
     *,
+    penalty: Hinge = NO_SLACK,
     slack: Callable[[float], float] = lambda gap: 0.0,
     is_first: bool = False,
     most_near: int = 0,
-    tell: Callable[[np.ndarray], None] | None = None,
+    tell: Callable[[np.ndarray, float], None] | None = None,
 ) -> tuple[np.ndarray, float]:
     """The method of multipliers from the loss's centre: (the best α, its gap).
 
@@ -222,11 +223,12 @@ def multipliers(
     hinge itself is the last σ of its schedule, whose minimiser is exact. Smaller ones lead there
     where Newton does not settle from afar.
 
-    The form is left at that α's point. `measure` is the gap of α there and whether it is the end,
-    `slack` what a minimisation may leave at such a gap (see `minimise`), and `tell` hears of each
-    better α. `is_first` means that the centre says nothing about which rows are between the bounds;
-    `most_near` is how many rows may be copied to work on them alone. The gap is infinite where
-    Newton stalled and the schedule gives up.
+    The form is left at that α's point. It ends at a gap of `goal`, with what `penalty` asks for
+    slack; a hard margin also at rounding level. `slack` is what a minimisation may leave at a gap
+    (see `minimise`), and `tell` hears of each better α and its upper bound. `is_first` means that
+    the centre says nothing about which rows are between the bounds; `most_near` is how many rows
+    may be copied to work on them alone. The gap is infinite where Newton stalled and the schedule
+    gives up.
     """
     growth, last, updates, steps, patience, repeats, gives_up = schedule
     top = max(last, TOP / form.scale)
@@ -250,13 +252,15 @@ def multipliers(
             continue
         alpha = minimised.weights
         is_first, reach = False, REACH * float(np.abs(form.p - p).mean())
-        before, (gap, is_over) = gap, measure(alpha)
+        bounds, before = form.bounds(alpha, penalty), gap
+        gap = bounds.gap
+        is_over = gap <= goal or (penalty is NO_SLACK and form.is_solved(bounds, goal))
         is_fast = gap < FAST * best
         idle = 0 if gap < PROGRESS * best else idle + 1
         if gap <= best or is_over:
             best, found, point = gap, alpha, form.point
             if tell is not None:
-                tell(alpha)
+                tell(alpha, bounds.upper)
         if is_over or idle > patience or form.deadline.has_passed():
             break
         if repeats:

@@ -200,11 +200,13 @@ class Search(Engine):
             return self.answer.lam
         return sets.signs(slice(None)) * sets.kernel.coefficients(self.answer.w)
 
-    def close(self, form: Form, lam: np.ndarray, *, is_exact: bool) -> None:
+    def close(
+        self, form: Form, lam: np.ndarray, *, is_exact: bool, upper: float | None = None
+    ) -> None:
         """Take over the form's point, and pass over all the rows."""
         weights = lam if self.has_all else np.zeros(self.size)
         weights[self.W] = lam
-        self.set_answer(*self.sets.answer(form), weights, is_exact=is_exact)
+        self.set_answer(*self.sets.answer(form), weights, is_exact=is_exact, upper=upper)
 
     def set_answer(
         self,
@@ -310,10 +312,8 @@ class Search(Engine):
         """A witness, every row seen, or no row outside W worse than the worst inside."""
         if self.has_all or self.deadline.has_passed():
             return True
-        lower, upper = self.answer.lower, self.answer.upper
-        if form.has_vanished(upper):
+        bounds = Bounds(self.answer.lower, self.answer.upper)
+        if form.is_solved(bounds, self.tol):
             return True
-        if upper - lower <= max(self.tol, 4.0 * form.gap_floor(upper)) * upper:
-            return True
-        is_rounding = lower > 0.0 and upper - lower < ROUNDING_GAP * upper
+        is_rounding = bounds.lower > 0.0 and bounds.gap < ROUNDING_GAP
         return is_rounding and self.outside(self.W).min() >= self.answer.p[self.W].min()

@@ -20,7 +20,7 @@ import numpy as np
 from momentron.arithmetic.clock import time_left
 from momentron.solvers.auto.deadline import seconds_of
 from momentron.solvers.auto.exchange import exchange, gathered
-from momentron.solvers.auto.forms import UNBOUNDED, Bounds, Form, Hinge, margin_of
+from momentron.solvers.auto.forms import Bounds, Form, Hinge, margin_of
 from momentron.solvers.auto.hard import first_working_set
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.newton import (
@@ -59,9 +59,7 @@ ENOUGH, NEARLY = 0.9, 20.0
 ATTEMPTS = 2  # of LIBSVM at one working set
 SHARE = 0.1  # a first guess of the objective, as a share of Σ C
 FAR = 1.2  # the margin from which a row leaves LIBSVM's working set
-# The share of the rows that has to join for all of them to be the set. The second one is for large
-# C K_ii, above STEEP, with values in single precision: there another solve takes longer than they.
-ALL, STEEP = (0.7, 0.4), 3.0
+ALL = 0.5  # the share of the rows that has to join for all of them to be the set
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
 
@@ -286,10 +284,7 @@ class SoftSearch(Search):
         if kernel is None or is_small or not (self._has_pairs and has_room):
             super().enlarge()
             return
-        costs = self.loss.upper if self.loss.is_boxed else self.loss.stiffness
-        is_steep = float(np.mean(costs)) * float(np.mean(kernel.kernel.diagonal())) > STEEP
-        share = ALL[is_steep and kernel.is_rough]
-        if size > (share * self.size if sets.has_room_for_all else sets.capacity):
+        if size > (ALL * self.size if sets.has_room_for_all else sets.capacity):
             joins[:] = True
         self.W, self.gap_goal = np.flatnonzero(joins), self.last_goal
 
@@ -323,22 +318,20 @@ class SoftSearch(Search):
             schedule = Schedule(
                 PATH_GROWTH, self.loss.sigma, RIDGE_UPDATES, steps, patience, repeats=False
             )
-        penalty, bounds = self.set_loss, UNBOUNDED
 
-        def measure(alpha: np.ndarray) -> tuple[float, bool]:
-            nonlocal bounds
-            bounds = form.bounds(alpha, penalty)
-            return bounds.gap, bounds.gap <= self.gap_goal
+        def tell(alpha: np.ndarray, upper: float) -> None:
+            self._take(form, alpha, upper)
 
         alpha, gap = multipliers(
             form,
             loss,
             schedule,
-            measure,
+            self.gap_goal,
+            penalty=self.set_loss,
             slack=self._slack,
             is_first=is_first,
             most_near=min(form.m // 2, self.sets.capacity) if loss.is_boxed else 0,
-            tell=(lambda alpha: self._take(form, alpha, bounds.upper)) if tells else None,
+            tell=tell if tells else None,
         )
         return alpha, gap <= self.gap_goal
 
@@ -396,14 +389,9 @@ class SoftSearch(Search):
     # --- proposals -----------------------------------------------------------------------------
 
     def _take(self, form: Form, alpha: np.ndarray, upper: float | None = None) -> None:
-        """All the rows as the form's point and α see them, which are proposed.
-
-        The bound of α may be known.
-        """
-        self.close(form, alpha, is_exact=True)
+        """All the rows as the form's point and α see them, which are proposed."""
+        self.close(form, alpha, is_exact=True, upper=upper)
         self.is_known = True
-        if upper is not None:
-            self.answer.upper = upper
 
     # --- which system --------------------------------------------------------------------------
 
