@@ -39,6 +39,12 @@ class AutoState(State):
     work: Engine
     proposal: Candidates
 
+    def ask(self) -> None:
+        """Take what the engine proposes, unless it overflowed: then the last proposal stands."""
+        found = self.work.candidates()
+        if np.isfinite(found.primals[0].scores).all():
+            self.proposal = found
+
 
 class Auto(Solver):
     """Working sets, solved exactly, checked against all the rows.
@@ -95,15 +101,15 @@ class Auto(Solver):
         try:
             with np.errstate(over="ignore", invalid="ignore"):
                 work.advance()
-                state.proposal = work.candidates()
+                state.ask()
                 if work.is_done:
                     state.work = work.successor() or work
         except FAILURES as error:
-            work.is_done = True  # the last proposal stands: the certificate says what it is worth
+            work.is_done = True
             if isinstance(error, OutOfTime) and not work.deadline.has_refused:
                 work.deadline.is_over = True
             with suppress(*FAILURES):
-                state.proposal = work.candidates()
+                state.ask()
 
     def candidates(self, problem: Any, state: Any) -> Candidates:
         work: Engine = state.work
