@@ -15,8 +15,8 @@ import pytest
 from momentron import max_margin
 from momentron.arithmetic import squares
 from momentron.arithmetic.clock import OutOfTime, until
+from momentron.arithmetic.linear_algebra import back_solve, thin_qr
 from momentron.arithmetic.squares import ONE_CALL, factor_in_place, gram_product
-from momentron.solvers.auto.linear_algebra import back_solve, thin_qr
 
 pytestmark = pytest.mark.clock
 

@@ -8,10 +8,10 @@ import pytest
 import scipy.sparse as sp
 
 from momentron import BudgetWarning, MaxMarginClassifier, Status, max_margin
+from momentron.arithmetic.linear_algebra import ConjugateGradients
 from momentron.solvers.auto import Auto, AutoSettings, deadline
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Hinge
-from momentron.solvers.auto.linear_algebra import ConjugateGradients
 from momentron.solvers.auto.primal_form import PrimalForm, ProductForm
 from momentron.solvers.auto.working_rows import SignedRows
 from momentron.solvers.problem import Problem

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from momentron.arithmetic.linear_algebra import add_to_diagonal, cholesky_of
 from momentron.rows import DenseOperator, KernelOperator
 from momentron.rows.dense import matvec
-from momentron.solvers.auto.linear_algebra import add_to_diagonal, cholesky_of
 from momentron.solvers.auto.multiclass import ClassEngine, ClassMargin
 from momentron.solvers.auto.splitting import ShiftedInverse, Splitting
 from momentron.solvers.auto.working_rows import gram_of, sample

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from momentron.arithmetic.linear_algebra import ConjugateGradients
 from momentron.solvers.auto.class_systems import ClassBlocks, Hessian, copy_of
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction, Hinge, Movable, Point
-from momentron.solvers.auto.linear_algebra import ConjugateGradients
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.problem import Problem
 

@@ -20,12 +20,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
+from momentron.arithmetic.linear_algebra import add_to_diagonal
 from momentron.arithmetic.squares import inverse_in_place
 from momentron.arithmetic.threads import in_threads
 from momentron.dual.labels import ManyClasses
 from momentron.rows import DenseOperator, MatrixOperator, SparseOperator
 from momentron.rows.operator import row_blocks
-from momentron.solvers.auto.linear_algebra import add_to_diagonal
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 
 # The trace up to which a block is held by its rows in single precision: a difference must keep

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 
+from momentron.arithmetic.linear_algebra import add_to_diagonal, back_solve, cholesky_of
 from momentron.arithmetic.squares import factor_in_place, submatrix
 from momentron.rows.dense import matvec
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import NO_SLACK, Bounds, Form, Hinge, Point, Solve
-from momentron.solvers.auto.linear_algebra import add_to_diagonal, back_solve, cholesky_of
 from momentron.solvers.auto.working_rows import SignedRows
 
 SINGLE_SIZE = 300  # rows up to which single precision saves nothing

@@ -8,9 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
-from momentron.solvers.auto.deadline import Deadline, seconds_of
-from momentron.solvers.auto.forms import Form, Hinge, Point, Solve
-from momentron.solvers.auto.linear_algebra import (
+from momentron.arithmetic.linear_algebra import (
     ConjugateGradients,
     Map,
     add_to_diagonal,
@@ -18,6 +16,8 @@ from momentron.solvers.auto.linear_algebra import (
     cholesky_of,
     thin_qr,
 )
+from momentron.solvers.auto.deadline import Deadline, seconds_of
+from momentron.solvers.auto.forms import Form, Hinge, Point, Solve
 from momentron.solvers.auto.working_rows import SignedRows
 
 NOWHERE = np.zeros(0)  # no intercepts besides the coordinates, which include them

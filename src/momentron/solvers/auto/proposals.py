@@ -14,10 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import Work, time_left
+from momentron.arithmetic.linear_algebra import add_to_diagonal
 from momentron.arithmetic.squares import strips_of
 from momentron.rows import KernelOperator
 from momentron.rows.kernels import require_semidefinite
-from momentron.solvers.auto.linear_algebra import add_to_diagonal
 from momentron.solvers.auto.newton import Hinge
 from momentron.solvers.auto.working_rows import SignedRows
 

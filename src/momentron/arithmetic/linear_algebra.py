@@ -1,4 +1,4 @@
-"""Factors and systems for the working-set solves: scipy's LAPACK, with one thread."""
+"""Factors, systems and conjugate gradients: scipy's LAPACK, with one thread."""
 
 from collections.abc import Callable
 
