@@ -43,7 +43,7 @@ class SplitMargin(ClassEngine):
 
     def _combine(self, coef: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Take the classifier of these coefficients of the examples; returns its outputs."""
-        outputs, matrix = matvec(self.K, coef), self.problem.operator.as_matrix()
+        outputs, matrix = matvec(self.K, coef), self.operator.as_matrix()
         if matrix is None:
             w = KernelOperator.classifier(coef, outputs)
         else:
@@ -54,7 +54,7 @@ class SplitMargin(ClassEngine):
     def rounds(self) -> Iterator[None]:
         """Steps until they are slow, then Newton's where exact solves would take longer."""
         labels, penalty, start = self.labels, self.problem.penalty, self.start
-        kernel, matrix = self.problem.operator.as_kernel(), self.problem.operator.as_matrix()
+        kernel, matrix = self.operator.as_kernel(), self.operator.as_matrix()
         self.K: Any = kernel and kernel.kernel.matrix
         if matrix is not None:
             self.K = gram_of(matrix.working_rows(np.arange(matrix.shape[0])))
@@ -106,11 +106,6 @@ class ClassKernel(ClassEngine):
     Its classifier is Σ φ(x_i) A_i, so that a look is a product with the columns of K where A is not
     zero.
     """
-
-    @property
-    def operator(self) -> Any:
-        """The kernel."""
-        return self.problem.operator.as_kernel()
 
     def rounds(self) -> Iterator[None]:
         """Solve the working set, look at all, and take in what is too near."""

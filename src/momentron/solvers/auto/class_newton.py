@@ -53,7 +53,6 @@ class ClassForm(Movable):
         self.labels: Any = labels  # ManyClasses
         self.problem, self.operator = problem, operator
         self.deadline, self.settings = deadline, settings
-        self.fits_intercept = problem.dual_set.fits_intercept
         self.scale = 2.0 * float(np.mean(operator.row_norms**2)) or 1.0
         self.go_to(labels.zeros(operator.shape[1]), np.zeros(labels.n_classes))
         self.accuracy, self.decrement = ACCURACY, math.inf
@@ -95,14 +94,11 @@ class ClassForm(Movable):
         operator, table = self.operator, self.labels.dual_of(curvatures)
         index = np.flatnonzero(table.any(axis=1))
         n_bytes = 16 * index.size * operator.shape[1]
-        is_copied = operator.is_sparse or n_bytes <= self.settings.memory
-        if not is_copied:
-            index = np.arange(table.shape[0])
+        if n_bytes > self.settings.memory and not operator.is_sparse:
+            return Hessian(operator, self.labels, table, sigma)
         labels, active = self.labels.some(index), table[index]
         weights = np.abs(labels.mixed(active.astype(np.float64)))
         trace = sigma * float((operator.row_norms[index] ** 2 @ weights).max(initial=0.0))
-        if not is_copied:
-            return Hessian(operator, labels, active, sigma)
         is_single = trace <= SINGLE and not self._needs_double
         rows = copy_of(operator, index, np.float32 if is_single else np.float64)
         return Hessian(rows, labels, active, sigma)
@@ -111,7 +107,7 @@ class ClassForm(Movable):
         """Zᵀq, the intercepts in the last row."""
         mixed = self.labels.mix(weights)
         image = self.operator.exact_adjoint(mixed)
-        return np.vstack([image, mixed.sum(axis=0)]) if self.fits_intercept else image
+        return np.vstack([image, mixed.sum(axis=0)]) if self.labels.fit_intercept else image
 
     def _gradient(self, weights: np.ndarray) -> np.ndarray:
         gradient = self.pull(weights)
@@ -121,7 +117,7 @@ class ClassForm(Movable):
     def towards(self, step: np.ndarray) -> Direction:
         """A step of W, and of the intercepts in the last row, as a direction."""
         W, dW = self.point.x, step[: len(self.point.x)]
-        db = step[-1] if self.fits_intercept else np.zeros(step.shape[1])
+        db = step[-1] if self.labels.fit_intercept else np.zeros(step.shape[1])
         dp = self._margins(dW, db)
         return Direction.of(dW, db, dp, float(np.vdot(W, dW)), float(np.vdot(dW, dW)))
 

@@ -72,6 +72,7 @@ class ClassEngine(Engine):
         self.problem, self.deadline, self.settings = problem, deadline, settings
         self.tol, self.start, self.exact, self.is_few = tol, start, exact, is_few
         self.labels: Any = problem.labels  # ManyClasses
+        self.operator: Any = problem.operator
         self.q, self.upper, self.gap = np.ones(problem.size), math.inf, math.inf
         self.weights = np.zeros(problem.size)
         zeros = self.labels.zeros(self.labels.codes.size)
