@@ -60,10 +60,6 @@ class ClassForm(Movable):
         self._blocks: ClassBlocks | None = None
         self._usual_products = 0
 
-    def loss(self, sigma: float) -> Hinge:
-        """The squared hinge of the pairs with this mean stiffness, around no weights."""
-        return Hinge(sigma, shares=self.problem.penalty.shares)
-
     # --- the point -----------------------------------------------------------------------------
 
     def go_to(self, W: np.ndarray, b: np.ndarray) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from momentron.arithmetic.clock import require_time
 from momentron.solvers.auto.class_newton import FINEST, ClassForm, balanced
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.forms import Bounds, Point
+from momentron.solvers.auto.forms import Bounds, Hinge, Point
 from momentron.solvers.auto.newton import minimise
 from momentron.solvers.auto.search import Engine
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
@@ -156,12 +156,12 @@ class ClassMargin(ClassEngine):
             sigma = C
         while True:  # until the multipliers stand still, or the minimiser at C
             centre = (1.0 - sigma / C) * self.weights
-            self.loss = form.loss(sigma)._replace(centre=centre)
-            self.point, self.weights = form.point, self.loss.weights(self.loss.at(form.p))
+            loss = Hinge(sigma, centre=centre, shares=self.problem.penalty.shares)
+            self.point, self.weights = form.point, loss.weights(loss.at(form.p))
             for _ in range(INNER_STEPS if sigma < C else 1):
                 yield
                 require_time()
-                self.weights = minimise(form, self.loss, max_steps=1).weights
+                self.weights = minimise(form, loss, max_steps=1).weights
                 self.point, tries = form.point, tries + 1
                 relative = form.decrement / max(form.norm(), 1e-300)  # √(gᵀH⁻¹g)/‖W‖
                 # after the best step along an exact direction the next decrement is smaller
@@ -189,7 +189,8 @@ class ClassMargin(ClassEngine):
             index = sample(self.labels.codes, size, np.random.default_rng(0), least=0.0)
             problem = self.problem.some(index, form.operator.some(index))
             small = ClassForm(problem, self.deadline, self.settings)
-            minimise(small, small.loss(sigma * n / index.size), max_steps=SAMPLE_STEPS)
+            loss = Hinge(sigma * n / index.size, shares=problem.penalty.shares)
+            minimise(small, loss, max_steps=SAMPLE_STEPS)
             form.go_to(*small.point[:2])
 
     def _is_stuck(self, gap: float, relative: float) -> bool:
