@@ -131,6 +131,8 @@ class ClassEngine(Engine):
     def successor(self) -> Engine | None:
         if self.exact is None or (self.has_many and not self.is_few):
             return None
+        if self.is_few:
+            return self.exact(None)
         w, b, _ = self.point
         return self.exact(Start(w, self.labels.free_intercepts(b), self.q))
 
