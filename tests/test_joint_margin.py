@@ -154,14 +154,15 @@ HELD = (100.0, 10**6), (0.0, 10**6), (0.0, 0)  # by rows, in full, as diagonals
 def test_rows_that_are_not_copied_give_the_same_products(has_border):
     rng = np.random.default_rng(6)
     X, index = rng.normal(size=(50, 7)), np.array([3, 8, 9, 40])
+    centre = X.mean(axis=0)
     operator = DenseOperator(X)
-    copy = copy_of(operator, index, np.float64)
+    copy = copy_of(operator, index, centre, np.float64)
     V, A = rng.normal(size=(7 + has_border, 3)), rng.normal(size=(4, 3))
     labels = as_labels(3, has_border, np.array([0, 1, 2, 1]))
     active = labels.dual_of(rng.uniform(1.0, 2.0, 8))
-    sparse = copy_of(SparseOperator(sp.csr_array(X)), index, np.float64)
-    rows = copy, sparse, operator.some(index)
-    kinds = [Hessian(kind, labels, active, 1.0) for kind in rows]
+    sparse = copy_of(SparseOperator(sp.csr_array(X - centre)), index, centre, np.float64)
+    kinds = [Hessian(rows, labels, active, 1.0) for rows in (copy, sparse)]
+    kinds.append(Hessian(operator.some(index), labels, active, 1.0, centre))
     held = [AutoSettings(thin_block=thin, block_room=room) for thin, room in HELD]
 
     def results(hessian):
@@ -222,14 +223,14 @@ def test_a_gradient_is_the_slope_of_the_objective(fits_intercept):
     form.go_to(W, b)
     gradient = form._gradient(loss.weights(loss.at(form.p)))
     direction = form.towards(rng.normal(size=gradient.shape))
-    step = np.vstack([direction.dx, direction.db])
+    seen = np.vstack([direction.dx, direction.db + form.centre @ direction.dx])  # from the centre
 
     def objective(t):
         form.go_to(W + t * direction.dx, b + t * direction.db)
         return 0.5 * form.norm() ** 2 + 0.05 * np.sum(np.maximum(1.0 - form.p, 0.0) ** 2)
 
     slope = (objective(1e-6) - objective(-1e-6)) / 2e-6
-    assert slope == pytest.approx(float(np.vdot(gradient, step[: len(gradient)])), rel=1e-6)
+    assert slope == pytest.approx(float(np.vdot(gradient, seen[: len(gradient)])), rel=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(1500, 60, 6, 0.5, 30.0), (3000, 400, 8, 0.1, 10.0)])

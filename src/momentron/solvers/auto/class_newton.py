@@ -37,6 +37,8 @@ SMALL = 1e-15  # ‖Zᵀq‖ / (mass · mean‖x‖) at which rounding is all th
 class ClassForm(Movable):
     """All the pairs of some examples, and a point whose x is W, of shape (d, k).
 
+    Dense rows are seen from their mean where there are intercepts.
+
     Attributes
     ----------
     accuracy : float
@@ -53,8 +55,13 @@ class ClassForm(Movable):
         self.labels: Any = labels  # ManyClasses
         self.problem, self.operator = problem, operator
         self.deadline, self.settings = deadline, settings
+        self.fits_intercept = problem.dual_set.fits_intercept
         self.scale = 2.0 * float(np.mean(operator.row_norms**2)) or 1.0
-        self.go_to(labels.zeros(operator.shape[1]), np.zeros(labels.n_classes))
+        n, d = operator.shape
+        self.centre = np.zeros(d)
+        if self.fits_intercept and not operator.is_sparse:
+            self.centre = operator.exact_adjoint(np.full(n, 1.0 / n))
+        self.go_to(labels.zeros(d), np.zeros(labels.n_classes))
         self.accuracy, self.decrement = ACCURACY, math.inf
         self._needs_double = False
         self._blocks: ClassBlocks | None = None
@@ -71,6 +78,10 @@ class ClassForm(Movable):
 
     def norm(self) -> float:
         return float(np.linalg.norm(self.point.x))
+
+    def nearest_rows(self) -> np.ndarray:
+        """None: W shrinks until a pair is below the margin."""
+        return np.zeros(self.p.size, bool)
 
     # --- directions ----------------------------------------------------------------------------
 
@@ -89,31 +100,35 @@ class ClassForm(Movable):
         """
         operator, table = self.operator, self.labels.dual_of(curvatures)
         index = np.flatnonzero(table.any(axis=1))
-        n_bytes = 16 * index.size * operator.shape[1]
-        if n_bytes > self.settings.memory and not operator.is_sparse:
-            return Hessian(operator, self.labels, table, sigma)
+        is_copied = operator.is_sparse or 16 * index.size * self.centre.size <= self.settings.memory
+        if not is_copied:
+            index = np.arange(table.shape[0])
         labels, active = self.labels.some(index), table[index]
         weights = np.abs(labels.mixed(active.astype(np.float64)))
         trace = sigma * float((operator.row_norms[index] ** 2 @ weights).max(initial=0.0))
+        if not is_copied:
+            return Hessian(operator, labels, active, sigma, self.centre)
         is_single = trace <= SINGLE and not self._needs_double
-        rows = copy_of(operator, index, np.float32 if is_single else np.float64)
+        rows = copy_of(operator, index, self.centre, np.float32 if is_single else np.float64)
         return Hessian(rows, labels, active, sigma)
 
     def pull(self, weights: np.ndarray) -> np.ndarray:
-        """Zᵀq, the intercepts in the last row."""
+        """Zᵀq, the intercepts in the last row and as seen from the centre."""
         mixed = self.labels.mix(weights)
-        image = self.operator.exact_adjoint(mixed)
-        return np.vstack([image, mixed.sum(axis=0)]) if self.labels.fit_intercept else image
+        image, sums = self.operator.exact_adjoint(mixed), mixed.sum(axis=0)
+        image -= np.outer(self.centre, sums)
+        return np.concatenate([image, sums[None]]) if self.fits_intercept else image
 
     def _gradient(self, weights: np.ndarray) -> np.ndarray:
         gradient = self.pull(weights)
-        gradient[: len(self.point.x)] += self.point.x
+        gradient[: self.centre.size] += self.point.x
         return gradient
 
     def towards(self, step: np.ndarray) -> Direction:
-        """A step of W, and of the intercepts in the last row, as a direction."""
-        W, dW = self.point.x, step[: len(self.point.x)]
-        db = step[-1] if self.labels.fit_intercept else np.zeros(step.shape[1])
+        """A step of W, and of the intercepts as seen from the centre, as a direction."""
+        W, dW, db = self.point.x, step[: self.centre.size], np.zeros(step.shape[1])
+        if self.fits_intercept:
+            db = step[-1] - self.centre @ dW
         dp = self._margins(dW, db)
         return Direction.of(dW, db, dp, float(np.vdot(W, dW)), float(np.vdot(dW, dW)))
 

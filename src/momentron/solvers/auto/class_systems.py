@@ -37,15 +37,17 @@ SPARSE_WORK = 5000.0
 THIN_PASSES = 50.0  # over all rows, by which a block that is held by its rows takes more when used
 
 
-def copy_of(operator: MatrixOperator, index: np.ndarray, precision: type) -> MatrixOperator:
-    """Some rows in another precision."""
+def copy_of(
+    operator: MatrixOperator, index: np.ndarray, centre: np.ndarray, precision: type
+) -> MatrixOperator:
+    """Some rows in another precision; dense ones as seen from a centre."""
     if operator.is_sparse:
         rows = sp.csr_array(operator.X[index]).astype(precision, copy=False)
         return SparseOperator(rows, operator.row_norms[index] ** 2)
-    rows = np.empty((index.size, operator.shape[1]), precision)
+    rows = np.empty((index.size, centre.size), precision)
     for part in row_blocks(*rows.shape):
         require_time()
-        rows[part] = operator.X[index[part]]
+        rows[part] = operator.X[index[part]] - centre
     return DenseOperator(rows)
 
 
@@ -64,12 +66,19 @@ class Hessian:
     active : ndarray of shape (m, k)
         The pairs that are active, or their weights; zero for the true labels.
     C : float
+    centre : ndarray of shape (width,), optional
+        From where the rows are seen.
     """
 
     def __init__(
-        self, rows: MatrixOperator, labels: ManyClasses, active: np.ndarray, C: float
+        self,
+        rows: MatrixOperator,
+        labels: ManyClasses,
+        active: np.ndarray,
+        C: float,
+        centre: np.ndarray | None = None,
     ) -> None:
-        self.rows, self.labels, self.active, self.C = rows, labels, active, C
+        self.rows, self.labels, self.active, self.C, self.centre = rows, labels, active, C, centre
         self.dtype, (self.m, self.width) = rows.X.dtype, rows.shape
         self._weights = active.astype(self.dtype)
 
@@ -88,15 +97,22 @@ class Hessian:
         products = self.rows.apply(V[: self.width]).astype(self.dtype, copy=False)
         if self.labels.fit_intercept:
             products += V[-1]
+        if self.centre is not None:
+            products -= self.centre @ V[: self.width]
         return products
 
     def adjoint(self, A: np.ndarray) -> np.ndarray:
         """Xᵀ A, as float64."""
         require_time()
-        image = self.rows.adjoint(A)
-        if not self.labels.fit_intercept:
-            return image
-        return np.vstack([image, A.sum(axis=0, dtype=np.float64)])
+        image, sums = self.rows.adjoint(A), A.sum(axis=0, dtype=np.float64)
+        if self.centre is not None:
+            image -= np.outer(self.centre, sums)
+        return np.concatenate([image, sums[None]]) if self.labels.fit_intercept else image
+
+    def some(self, S: np.ndarray) -> Any:
+        """The named rows in their own precision: to be overwritten, without the ones."""
+        rows = self.rows.X[S]
+        return rows if self.centre is None else rows - self.centre.astype(self.dtype)
 
     def diagonals(self) -> np.ndarray:
         """C (M_i)_cc of every row and class."""
@@ -140,7 +156,7 @@ class ClassBlocks:
                 yield self._hold_diagonal, c, S, D
 
     def _hold_by_rows(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
-        X = self.hessian.rows.X[S]
+        X = self.hessian.some(S)
         K = _dense(X @ X.T)
         self._by_rows[c] = S, _inverse(add_to_diagonal(K, (1.0 / D).astype(K.dtype)))
 
@@ -150,7 +166,7 @@ class ClassBlocks:
         parts = [slice(None)] if self.hessian.rows.is_sparse else row_blocks(S.size, d)
         for part in parts:
             require_time()
-            X = self.hessian.rows.X[S[part]] * roots[part, None]
+            X = self.hessian.some(S[part]) * roots[part, None]
             B += _dense(X.T @ X)
         if self._has_border:
             border = self._borders[:, c].astype(B.dtype)
@@ -159,7 +175,7 @@ class ClassBlocks:
         self._inverses[c] = _inverse(B)
 
     def _hold_diagonal(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
-        X = self.hessian.rows.X[S]
+        X = self.hessian.some(S)
         diagonal = 1.0 + np.asarray((X * X).T @ D)
         self._inverses[c] = 1.0 / np.append(diagonal, self._borders[diagonal.size :, c])
 
