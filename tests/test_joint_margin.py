@@ -22,6 +22,7 @@ from momentron.solvers.auto.class_systems import (
     copy_of,
 )
 from momentron.solvers.auto.deadline import Deadline
+from momentron.solvers.auto.forms import Hinge
 from momentron.solvers.auto.multiclass import ClassMargin
 from momentron.solvers.problem import Problem
 
@@ -216,7 +217,7 @@ def test_little_memory_gives_a_wider_interval_and_no_lie(always):
 def test_a_gradient_is_the_slope_of_the_objective(fits_intercept):
     X, y, _ = random_problem(11)
     form = ClassForm(Problem.from_data(X, y, fit_intercept=fits_intercept), Deadline())
-    loss = form.loss(0.1)
+    loss = Hinge(0.1)
     rng = np.random.default_rng(0)
     W, b = 0.1 * rng.normal(size=form.point.x.shape), np.zeros(y.max() + 1)
     form.go_to(W, b)

@@ -147,7 +147,7 @@ def class_engine(
         return None
     matrix, kernel = problem.operator.as_matrix(), problem.operator.as_kernel()
     n_bytes = settings.kernel_entry_bytes * problem.operator.shape[0] ** 2
-    given: dict[str, Any] = {"start": start, "exact": exact, "is_few": is_few}
+    given: dict[str, Any] = {"tol": tol, "start": start, "exact": exact, "is_few": is_few}
     if matrix is not None:
         # A warm start is a classifier in features, which need not be a combination of the rows.
         is_wide = matrix.shape[0] < matrix.shape[1] and start is None
@@ -158,4 +158,4 @@ def class_engine(
         return None
     if is_few and not TAME[0] < kernel.radius < TAME[1]:
         return None
-    return ClassKernel(problem, tol, deadline, settings, **given)
+    return ClassKernel(problem, deadline, settings, **given)

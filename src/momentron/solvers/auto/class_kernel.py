@@ -18,8 +18,7 @@ from momentron.rows.dense import matvec
 from momentron.solvers.auto.multiclass import ClassEngine, ClassMargin
 from momentron.solvers.auto.splitting import ShiftedInverse, Splitting
 from momentron.solvers.auto.working_rows import gram_of, sample
-from momentron.solvers.problem import Problem
-from momentron.solvers.solver import Candidates, Start
+from momentron.solvers.solver import Start
 
 RHO = 0.5  # of alternating directions, in units of mean K_ii: others take as many steps or more
 DENSE = 4.0  # active pairs per example from which Newton takes less time than exact solves
@@ -37,70 +36,59 @@ SPARE, FEW, ROUNDS = 1.05, 0.35, 40
 class SplitMargin(ClassEngine):
     """Alternating directions, some steps at a time, until they are slow.
 
-    A start is one of a kernel; an inverse is that of some of the examples, which come before the
-    others. `coef`, of shape (n, k), are the examples' coefficients in the classifier.
+    A start is one of a kernel. `inverse` may be that of the first examples at first.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        *how: Any,
-        start: Start | None = None,
-        inverse: ShiftedInverse | None = None,
-        **handover: Any,
-    ) -> None:
-        super().__init__(problem, *how, **handover)
-        self.inverse = inverse
-        kernel, self._matrix = problem.operator.as_kernel(), problem.operator.as_matrix()
-        if self._matrix is not None:
-            self.K = gram_of(self._matrix.working_rows(np.arange(self._matrix.shape[0])))
-        else:
-            assert kernel is not None and kernel.kernel.matrix is not None
-            self.K = kernel.kernel.matrix
-        self._combine(self.labels.zeros(self.K.shape[0]), np.zeros(self.labels.n_classes))
-        self.remaining = self._rounds(start)
+    inverse: ShiftedInverse | None = None
 
-    def _combine(self, coef: np.ndarray, b: np.ndarray) -> None:
-        self.coef, self.outputs = coef, matvec(self.K, coef)
-        if self._matrix is not None:
-            w = self._matrix.exact_adjoint(coef)
+    def _combine(self, coef: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Take the classifier of these coefficients of the examples; returns its outputs."""
+        outputs, matrix = matvec(self.K, coef), self.operator.as_matrix()
+        if matrix is None:
+            w = KernelOperator.classifier(coef, outputs)
         else:
-            w = KernelOperator.classifier(coef, self.outputs)
-        self.go_to(w, b, self.outputs)
+            w = matrix.exact_adjoint(coef)
+        self.go_to(w, b, outputs)
+        return outputs
 
-    def _rounds(self, start: Start | None) -> Iterator[None]:
+    def rounds(self) -> Iterator[None]:
+        """Steps until they are slow, then Newton's where exact solves would take longer."""
+        labels, penalty, start = self.labels, self.problem.penalty, self.start
+        kernel, matrix = self.operator.as_kernel(), self.operator.as_matrix()
+        self.K: Any = kernel and kernel.kernel.matrix
+        if matrix is not None:
+            self.K = gram_of(matrix.working_rows(np.arange(matrix.shape[0])))
         self.inverse = ShiftedInverse(self.K, RHO, self.inverse)
-        labels, penalty = self.labels, self.problem.penalty
         C = np.ravel(penalty.stiffness * penalty.shares)[:: labels.per_example]
         splitting = Splitting(self.inverse, labels, C)
         if start is not None:
             # w may have had other examples, whose part in the outputs is gone
             b = labels.all_intercepts(start.b)
-            self._combine(start.w[0], b)
-            weights = self.weights_of(start, float(np.vdot(self.coef, self.outputs)))
-            splitting.go_to(weights, self.outputs + b)
+            outputs = self._combine(start.w[0], b)
+            self.take_weights(start)
+            splitting.go_to(self.weights, outputs + b)
         patience = SHORT_PATIENCE if self.is_few else PATIENCE
         gaps: list[float] = []
         while len(gaps) <= patience or gaps[-1] <= 0.5 * gaps[-1 - patience]:
             yield
             splitting.advance(STEPS)
-            self._combine(splitting.coefficients(), splitting.b)
-            splitting.correct(self.outputs)
+            coef = splitting.coefficients()
+            splitting.correct(self._combine(coef, splitting.b))
             self.weights = splitting.weights()
             gaps.append(self.present_gap())
             self.gap = min(gaps)
         self.inverse = None
         is_dense = np.count_nonzero(self.weights) > DENSE * labels.codes.size
         if (self.has_many or is_dense) and not self.is_few:
-            yield from self._go_on(separates=gaps[-1] < 1.0)
+            yield from self._go_on(coef if gaps[-1] < 1.0 else None)
 
-    def _go_on(self, *, separates: bool) -> Iterator[None]:
-        """Newton with the rows of a factor, from here if that separates."""
+    def _go_on(self, coef: np.ndarray | None) -> Iterator[None]:
+        """Newton with the rows of a factor, from coefficients that separate."""
         ridge, start = RIDGE * float(self.K.diagonal().mean()), None
         L = np.tril(cholesky_of(lambda: add_to_diagonal(self.K.copy(order="F"), ridge)))
         L = np.ascontiguousarray(L)
-        if separates:
-            start = Start(L.T @ self.coef, self.labels.free_intercepts(self.point.b), self.q)
+        if coef is not None:
+            start = Start(L.T @ coef, self.labels.free_intercepts(self.point.b), self.q)
         problem = self.problem.some(np.arange(L.shape[0]), DenseOperator(L))
         newton = ClassMargin(problem, self.deadline, self.settings, start=start)
         while not newton.is_done:
@@ -119,34 +107,25 @@ class ClassKernel(ClassEngine):
     zero.
     """
 
-    def __init__(
-        self, problem: Problem, tol: float, *how: Any, start: Start | None = None, **handover: Any
-    ) -> None:
-        super().__init__(problem, *how, **handover)
-        kernel, labels = problem.operator.as_kernel(), self.labels
-        assert kernel is not None
-        self.operator, self.tol = kernel, tol
-        self._take_point(problem.base.zeros(), np.zeros(labels.n_classes))
-        S = sample(labels.codes, self.settings.kernel_first, np.random.default_rng(0), least=0.0)
-        if start is not None:  # its support as well, with its classifier and weights
-            self._take_point(start.w, labels.all_intercepts(start.b))
-            self.weights = self.weights_of(start)
-        self._first = np.unique(labels.codes, return_index=True)[1]  # every class keeps an example
-        self.S = np.union1d(S, np.flatnonzero(self._by_example(self.weights).any(axis=1)))
-        self.inner: SplitMargin | None = None  # of the present working set
-        self.remaining = self._rounds()
-
-    def _take_point(self, w: np.ndarray, b: np.ndarray) -> None:
-        self.go_to(w, b, self.operator.apply(w))
-
-    def _rounds(self) -> Iterator[None]:
+    def rounds(self) -> Iterator[None]:
         """Solve the working set, look at all, and take in what is too near."""
-        inverse, goal, last_goal = None, ROUGH_GAP, GOAL * self.tol
+        labels, start = self.labels, self.start
+        if start is not None:
+            self.go_to(start.w, labels.all_intercepts(start.b), self.operator.apply(start.w))
+            self.take_weights(start)
+        S = sample(labels.codes, self.settings.kernel_first, np.random.default_rng(0), least=0.0)
+        self.S = np.union1d(S, np.flatnonzero(self._by_example(self.weights).any(axis=1)))
+        first = np.unique(labels.codes, return_index=True)[1]  # every class keeps an example
+        inner = inverse = None
+        goal, last_goal = ROUGH_GAP, GOAL * self.tol
         for _ in range(ROUNDS):
-            inner = self.inner = self.inner or self._begin(inverse)
+            inner = inner or self._begin(inverse)
             while not inner.is_done and inner.gap > goal:
                 inner.advance()
-            self._take(inner)
+                if self._has_all:  # a round that is cut short has something to show
+                    self._take(inner)
+            if not self._has_all:
+                self._take(inner)
             if inner.is_done and self.is_few:
                 return
             many = FEW * self.S.size
@@ -156,12 +135,12 @@ class ClassKernel(ClassEngine):
                 kept, inverse, goal = self.S, inner.inverse, last_goal
             else:
                 stays = least < SPARE
-                stays[self._first] = True
+                stays[first] = True
                 kept, inverse = self.S[stays[self.S]], None
             if below.size:
                 most = max(self.settings.kernel_first, self.S.size)
                 worst = below[np.argsort(least[below], kind="stable")[:most]]
-                self.S, self.inner = np.append(kept, worst), None
+                self.S, inner = np.append(kept, worst), None
             elif is_last:
                 return
             yield
@@ -176,8 +155,10 @@ class ClassKernel(ClassEngine):
             weights = self._by_example(self.weights)[S].ravel()
             # what left the working set had hardly a weight
             start = Start(w[:, S], self.labels.free_intercepts(b), weights)
-        how: dict[str, Any] = {"inverse": inverse, "is_few": self.is_few}
-        return SplitMargin(problem, self.deadline, self.settings, start=start, **how)
+        how: dict[str, Any] = {"start": start, "is_few": self.is_few}
+        inner = SplitMargin(problem, self.deadline, self.settings, **how)
+        inner.inverse = inverse
+        return inner
 
     def _take(self, inner: SplitMargin) -> None:
         """The working set's answer as that of all."""
@@ -186,8 +167,8 @@ class ClassKernel(ClassEngine):
             w[:, self.S] = inner.point.x
         else:
             # of the point itself: a combination by the multipliers is as good at the very end only
-            w = self.operator.combine(self.S, inner.coef, rough=True)
-        self._take_point(w, inner.point.b)
+            w = self.operator.combine(self.S, inner.point.x[0], rough=True)
+        self.go_to(w, inner.point.b, self.operator.apply(w))
         self.weights = self._spread(inner.weights)
         if inner.upper < self.upper:  # the same with all examples, most of which have no weight
             self.q, self.upper = self._spread(inner.q), inner.upper
@@ -220,12 +201,7 @@ class ClassKernel(ClassEngine):
         least, blur = self._by_example(p).min(axis=1), self.operator.single_errors(w)
         if blur is not None and self._outside(least < 1.0).size < many:
             near = np.flatnonzero(least - 2.0 * blur.max(axis=1) < 1.0)
-            self._take_point(self.operator.in_double(w, near), b)
+            w = self.operator.in_double(w, near)
+            self.go_to(w, b, self.operator.apply(w))
             least = self._by_example(self.point.p).min(axis=1)
         return np.asarray(least)
-
-    def candidates(self) -> Candidates:
-        """Those of the last round, or of one that was cut short."""
-        if self._has_all and self.inner is not None:
-            self._take(self.inner)
-        return super().candidates()

@@ -67,10 +67,6 @@ class ClassForm(Movable):
         self._blocks: ClassBlocks | None = None
         self._usual_products = 0
 
-    def loss(self, sigma: float) -> Hinge:
-        """The squared hinge of the pairs with this mean stiffness, around no weights."""
-        return Hinge(sigma, shares=self.problem.penalty.shares)
-
     # --- the point -----------------------------------------------------------------------------
 
     def go_to(self, W: np.ndarray, b: np.ndarray) -> None:
@@ -82,9 +78,6 @@ class ClassForm(Movable):
 
     def norm(self) -> float:
         return float(np.linalg.norm(self.point.x))
-
-    def newton_flops(self, size: int) -> float:
-        return 0.0
 
     def nearest_rows(self) -> np.ndarray:
         """None: W shrinks until a pair is below the margin."""

@@ -7,6 +7,7 @@ they stand still, margins are 1 − α/C. Inner products have their own engines 
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from momentron.arithmetic.clock import require_time
 from momentron.solvers.auto.class_newton import FINEST, ClassForm, balanced
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.forms import Bounds, Point
+from momentron.solvers.auto.forms import Bounds, Hinge, Point
 from momentron.solvers.auto.newton import minimise
 from momentron.solvers.auto.search import Engine
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
@@ -63,36 +64,46 @@ class ClassEngine(Engine):
         deadline: Deadline,
         settings: AutoSettings = SETTINGS,
         *,
+        tol: float = 0.0,
+        start: Start | None = None,
         exact: Callable[[Start | None], Engine] | None = None,
         is_few: bool = False,
     ) -> None:
         self.problem, self.deadline, self.settings = problem, deadline, settings
-        self.exact, self.is_few = exact, is_few
+        self.tol, self.start, self.exact, self.is_few = tol, start, exact, is_few
         self.labels: Any = problem.labels  # ManyClasses
+        self.operator: Any = problem.operator
         self.q, self.upper, self.gap = np.ones(problem.size), math.inf, math.inf
         self.weights = np.zeros(problem.size)
+        zeros = self.labels.zeros(self.labels.codes.size)
+        self.go_to(problem.base.zeros(), np.zeros(self.labels.n_classes), zeros)
+        self.remaining = self.rounds()
+
+    @abstractmethod
+    def rounds(self) -> Iterator[None]:
+        """The rounds, from the start, if there is one."""
 
     def go_to(self, w: np.ndarray, b: np.ndarray, outputs: np.ndarray) -> None:
         """Take another point, whose outputs Xw are known."""
         self.point = Point(w, b, -self.labels.scores(outputs + b))
 
-    def weights_of(self, start: Start, mass: float = 1.0) -> np.ndarray:
-        """The weights of a start brought to this mass, zero for examples that are new.
+    def take_weights(self, start: Start) -> None:
+        """The weights of a start, whose point is taken, and zeros for examples that are new.
 
-        Where functional margins are 1 on the support, that is ‖W‖².
+        Their mass is ‖W‖², which it is where functional margins are 1 on the support.
         """
-        weights = np.zeros(self.problem.size)
-        weights[: start.q.size] = start.q
-        total = float(weights.sum())
-        return weights * (mass / total if total else 0.0)
+        self.weights = np.zeros(self.problem.size)
+        self.weights[: start.q.size] = start.q
+        mass = self.problem.base.norm(self.point.x) ** 2
+        self.weights *= mass / (float(self.weights.sum()) or 1.0)
 
     def present_gap(self) -> float:
         """The gap of the present point and weights, as far as float64 tells.
 
         The weights are kept where they are the best so far.
         """
-        primal = self._primal()
-        margin = self.problem.margin(primal.w, primal.scores)
+        (primal,) = self.candidates().primals
+        margin = self.problem.radius * self.problem.margin(primal.w, primal.scores)
         return Bounds(margin, self.offer(self.weights)).gap
 
     def offer(self, weights: np.ndarray) -> float:
@@ -103,17 +114,12 @@ class ClassEngine(Engine):
             self.q, self.upper = q, upper
         return upper
 
-    def _primal(self) -> Primal:
-        """The present classifier as the constraints see it; scores in units of X."""
-        w, b, p = self.point
-        scores = -p - self.labels.scores(np.broadcast_to(b, (self.labels.codes.size, b.size)))
-        slack = np.maximum(1.0 - p, 0.0) if self.problem.is_soft else np.zeros(p.size)
-        return Primal(self.problem.with_slack(w, slack), scores - slack)
-
     def candidates(self) -> Candidates:
         """The present point and the best weights, at no pass."""
-        primal, radius = self._primal(), self.problem.radius
-        primal.scores = primal.scores / radius
+        (w, b, p), radius = self.point, self.problem.radius
+        scores = -p - self.labels.scores(np.broadcast_to(b, (self.labels.codes.size, b.size)))
+        slack = np.maximum(1.0 - p, 0.0) if self.problem.is_soft else np.zeros(p.size)
+        primal = Primal(self.problem.with_slack(w, slack), (scores - slack) / radius)
         return Candidates([primal], self.q, self.upper / radius)
 
     @property
@@ -134,35 +140,30 @@ class ClassEngine(Engine):
 class ClassMargin(ClassEngine):
     """Newton's method on all the pairs of a matrix of examples, with the loss of the present σ."""
 
-    def __init__(
-        self, problem: Problem, *how: Any, start: Start | None = None, **handover: Any
-    ) -> None:
-        super().__init__(problem, *how, **handover)
-        self.form = ClassForm(problem, self.deadline, self.settings)
-        self.point, self.C = self.form.point, problem.penalty.stiffness
-        self.remaining = self._rounds(start)
-        self._failures, self._last_upper = 0, math.inf  # of looks at the gap; see `_is_stuck`
+    _failures, _last_upper = 0, math.inf  # of looks at the gap; see `_is_stuck`
 
-    def _rounds(self, start: Start | None) -> Iterator[None]:
+    def rounds(self) -> Iterator[None]:
         """A first point, then multipliers or Newton at the last penalty until nothing improves."""
-        form, C, tries = self.form, self.C, 0
+        form = self.form = ClassForm(self.problem, self.deadline, self.settings)
+        C, start, tries = self.problem.penalty.stiffness, self.start, 0
         last_gap = last_relative = math.inf
         sigma = min(FIRST[self.problem.is_soft] / form.scale, C)
         if start is None:
             self._begin(sigma)
         else:
             form.go_to(start.w.reshape(form.point.x.shape), self.labels.all_intercepts(start.b))
-            self.weights = self.weights_of(start, form.norm() ** 2)
+            self.point = form.point
+            self.take_weights(start)
         if C * form.scale < EASY:  # from far away a larger penalty takes many steps
             sigma = C
         while True:  # until the multipliers stand still, or the minimiser at C
             centre = (1.0 - sigma / C) * self.weights
-            self.loss = form.loss(sigma)._replace(centre=centre)
-            self.point, self.weights = form.point, self.loss.weights(self.loss.at(form.p))
+            loss = Hinge(sigma, centre=centre, shares=self.problem.penalty.shares)
+            self.point, self.weights = form.point, loss.weights(loss.at(form.p))
             for _ in range(INNER_STEPS if sigma < C else 1):
                 yield
                 require_time()
-                self.weights = minimise(form, self.loss, max_steps=1).weights
+                self.weights = minimise(form, loss, max_steps=1).weights
                 self.point, tries = form.point, tries + 1
                 relative = form.decrement / max(form.norm(), 1e-300)  # √(gᵀH⁻¹g)/‖W‖
                 # after the best step along an exact direction the next decrement is smaller
@@ -190,7 +191,8 @@ class ClassMargin(ClassEngine):
             index = sample(self.labels.codes, size, np.random.default_rng(0), least=0.0)
             problem = self.problem.some(index, form.operator.some(index))
             small = ClassForm(problem, self.deadline, self.settings)
-            minimise(small, small.loss(sigma * n / index.size), max_steps=SAMPLE_STEPS)
+            loss = Hinge(sigma * n / index.size, shares=problem.penalty.shares)
+            minimise(small, loss, max_steps=SAMPLE_STEPS)
             form.go_to(*small.point[:2])
 
     def _is_stuck(self, gap: float, relative: float) -> bool:

@@ -27,6 +27,7 @@ from momentron.arithmetic.squares import by_strips, inverse_in_place, strips_of
 from momentron.arithmetic.threads import in_threads, own_threads
 from momentron.dual.labels import ManyClasses
 from momentron.rows.dense import matvec
+from momentron.solvers.auto.linear_algebra import add_to_diagonal
 
 SINGLE = np.float32
 RELAXATION = 1.8  # over-relaxation
@@ -54,18 +55,6 @@ class ShiftedInverse:
         self.matrix: np.ndarray = matrix
         self.sums = matrix.sum(axis=0)
 
-    def _shifted(self, K: np.ndarray) -> np.ndarray:
-        """K/unit + ρI, F-ordered."""
-        n = K.shape[0]
-        M = np.empty((n, n), SINGLE, "F")
-
-        def copy(rows: slice) -> None:
-            M.T[rows] = K[rows] / self.unit
-
-        by_strips(copy, K.shape)
-        M.flat[:: n + 1] += SINGLE(self.rho)
-        return M
-
     def _bordered(self, K: np.ndarray, A: np.ndarray) -> np.ndarray | None:
         """From the inverse A of a leading block, which may have no rows, if that goes well.
 
@@ -79,7 +68,8 @@ class ShiftedInverse:
             return A
         B = (K[:m, m:] / self.unit).astype(SINGLE)
         Y = matvec(A, B).astype(SINGLE)
-        G = self._shifted(K[m:, m:])
+        G = np.divide(K[m:, m:], self.unit, out=np.empty((n - m, n - m), SINGLE)).T
+        add_to_diagonal(G, self.rho)
         if m > 0:
             G -= B.T @ Y
         if not inverse_in_place(G)[1]:
@@ -107,9 +97,8 @@ class Splitting:
         self.inverse, self.labels = inverse, labels
         self.shape = n, k = labels.codes.size, labels.n_classes
         # how much of a step slack leaves: all of it where there is none
-        stiffness = np.minimum(inverse.rho * inverse.unit * np.asarray(C).ravel(), 1e30)
-        holds = np.broadcast_to((stiffness / (1.0 + stiffness)).astype(SINGLE), n)
-        self._holds = holds[:, None]
+        holds = 1.0 / (1.0 + 1.0 / inverse.rho / inverse.unit / np.ravel(C))
+        self._holds = np.broadcast_to(holds.astype(SINGLE), n)[:, None]
         self.b = np.zeros(k)
         self._target = np.full((n, k), -1.0 / k, SINGLE)
         self._target[np.arange(n), labels.codes] += 1.0
