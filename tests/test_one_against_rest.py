@@ -23,8 +23,7 @@ from momentron import (
 )
 from momentron.api import fit, fit_path, plan_fit
 from momentron.fitting.options import FitOptions
-from momentron.rows import DenseOperator, KernelOperator
-from momentron.solvers.auto import working_rows
+from momentron.rows import DenseOperator, KernelOperator, sparse
 
 
 def clouds(k=4, n=120, d=6, seed=0):
@@ -240,10 +239,8 @@ def test_kernel_values_of_all_classes_cost_no_more_than_twice_those_of_one(C, pe
 
 def test_sparse_rows_have_one_gram_matrix(monkeypatch):
     made = []
-    compute = working_rows.sparse_gram
-    monkeypatch.setattr(
-        working_rows, "sparse_gram", lambda X: made.append(X.shape[0]) or compute(X)
-    )
+    compute = sparse.sparse_gram
+    monkeypatch.setattr(sparse, "sparse_gram", lambda X: made.append(X.shape[0]) or compute(X))
     rng = np.random.default_rng(0)
     X, y = (
         sp.random_array((300, 20_000), density=0.01, rng=rng, format="csr"),

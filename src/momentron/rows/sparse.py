@@ -6,12 +6,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from momentron.arithmetic.clock import require_time
+from momentron.arithmetic.squares import gram_product
 from momentron.arithmetic.threads import in_threads, own_threads, sum_in_threads
 from momentron.rows.dense import MatrixOperator
 
 WORK = 50.0  # of a stored entry, in multiplications of a dense product
 THIN = 8  # entries of a dense matrix that are worked on as fast as a stored one
 SMALL = 200_000  # entries up to which dense products take less than scipy's preparations
+NEW_COLUMNS = 1024  # of a Gram matrix at a time: they take memory in addition to it
 FEW = 8  # if fewer than one row in this many counts, picking rows is cheaper than reading all
 
 
@@ -110,3 +113,26 @@ class SparseOperator(MatrixOperator):
 
     def adjoint_depth(self, n_nonzero: int) -> int:
         return min(n_nonzero, self._lengths[1])
+
+
+def gram_of(X: Any) -> np.ndarray:
+    """XXᵀ, dense."""
+    if not sp.issparse(X):
+        return gram_product(X)
+    shared = getattr(X, "shared_gram", None)
+    if shared is None:
+        return sparse_gram(X)
+    if not shared:  # the first of several fits to the same rows
+        shared.append(sparse_gram(X))
+    return shared[0].copy()
+
+
+def sparse_gram(X: Any) -> np.ndarray:
+    """The same of sparse rows."""
+    gram = np.empty((X.shape[0], X.shape[0]))
+    for start in range(0, X.shape[0], NEW_COLUMNS):
+        require_time()
+        part, other = slice(start, start + NEW_COLUMNS), slice(start, None)
+        gram[part, other] = (X[part] @ X[other].T).toarray()
+        gram[other, part] = gram[part, other].T
+    return gram

@@ -15,9 +15,10 @@ from scipy.linalg import solve_triangular
 from momentron.arithmetic.linear_algebra import add_to_diagonal, cholesky_of
 from momentron.rows import DenseOperator, KernelOperator
 from momentron.rows.dense import matvec
+from momentron.rows.sparse import gram_of
 from momentron.solvers.auto.multiclass import ClassEngine, ClassMargin
 from momentron.solvers.auto.splitting import ShiftedInverse, Splitting
-from momentron.solvers.auto.working_rows import gram_of, sample
+from momentron.solvers.auto.working_rows import sample
 from momentron.solvers.solver import Start
 
 RHO = 0.5  # of alternating directions, in units of mean K_ii: others take as many steps or more

@@ -206,7 +206,11 @@ class Search(Engine):
         """Take over the form's point, and pass over all the rows."""
         weights = lam if self.has_all else np.zeros(self.size)
         weights[self.W] = lam
-        self.set_answer(*self.sets.answer(form), weights, is_exact=is_exact, upper=upper)
+        w, b = form.answer()
+        if self.sets.labels.is_paired and not self.sets.is_kernel:
+            w = w.reshape(self.sets.operator.shape[1], -1)
+        b = b - self.sets.shift_of(w)
+        self.set_answer(w, b, weights, is_exact=is_exact, upper=upper)
 
     def set_answer(
         self,

@@ -23,11 +23,11 @@ import math
 import numpy as np
 
 from momentron.arithmetic.clock import require_time
+from momentron.arithmetic.linear_algebra import add_to_diagonal
 from momentron.arithmetic.squares import by_strips, inverse_in_place, strips_of
 from momentron.arithmetic.threads import in_threads, own_threads
 from momentron.dual.labels import ManyClasses
 from momentron.rows.dense import matvec
-from momentron.solvers.auto.linear_algebra import add_to_diagonal
 
 SINGLE = np.float32
 RELAXATION = 1.8  # over-relaxation

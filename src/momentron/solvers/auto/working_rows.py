@@ -11,15 +11,14 @@ import scipy.sparse as sp
 from scipy.linalg import blas
 
 from momentron.arithmetic.clock import require_time
-from momentron.arithmetic.squares import PIECE, gram_product, strips_of, symmetric_product
+from momentron.arithmetic.squares import PIECE, strips_of, symmetric_product
 from momentron.arithmetic.threads import own_threads
 from momentron.dual.dualsets import DualSet
 from momentron.rows import KernelOperator
 from momentron.rows.dense import matvec, rmatvec
 from momentron.rows.operator import squared_row_norms
-from momentron.rows.sparse import SplitRows
+from momentron.rows.sparse import SplitRows, gram_of
 
-NEW_COLUMNS = 1024  # of a Gram matrix at a time: they take memory in addition to it
 BLOCK_ENTRIES = 4_000_000  # entries of rows that are densified or copied at a time
 MAX_WRITTEN = 20_000_000  # entries of pairs that are written out as rows of length d·k
 
@@ -201,29 +200,6 @@ class KernelRows(SignedRows):
     def _example_gram(self) -> np.ndarray:
         K = self.X.square(self.examples, rough=self.is_rough)
         return K if K.flags.owndata else K.copy()  # a view of the user's matrix stays as it is
-
-
-def gram_of(X: Any) -> np.ndarray:
-    """XXᵀ, dense."""
-    if not sp.issparse(X):
-        return gram_product(X)
-    shared = getattr(X, "shared_gram", None)
-    if shared is None:
-        return sparse_gram(X)
-    if not shared:  # the first of several fits to the same rows
-        shared.append(sparse_gram(X))
-    return shared[0].copy()
-
-
-def sparse_gram(X: Any) -> np.ndarray:
-    """The same of sparse rows."""
-    gram = np.empty((X.shape[0], X.shape[0]))
-    for start in range(0, X.shape[0], NEW_COLUMNS):
-        require_time()
-        part, other = slice(start, start + NEW_COLUMNS), slice(start, None)
-        gram[part, other] = (X[part] @ X[other].T).toarray()
-        gram[other, part] = gram[part, other].T
-    return gram
 
 
 def sample(

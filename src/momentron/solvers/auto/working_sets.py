@@ -130,13 +130,6 @@ class WorkingSets:
                 n_bytes = self.settings.form_bytes * W.size**2
             self.kernel.reserve(n_bytes)
 
-    def answer(self, form: Form) -> tuple[np.ndarray, np.ndarray]:
-        """(w, b) of a form's current point."""
-        w, b = form.answer()
-        if self.labels.is_paired and self.kernel is None:
-            w = w.reshape(self.operator.shape[1], -1)
-        return w, b - self.shift_of(w)
-
     # --- rows ----------------------------------------------------------------------------------
 
     def signs(self, index: np.ndarray | slice) -> np.ndarray:
