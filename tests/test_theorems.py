@@ -25,6 +25,7 @@ class Run:
         state = solver.init(problem)
         self.margin, self.psi, self.norm = [0.0], [state.psi], [0.0]
         self.lam, self.z_mu, self.z_nu, self.g_norm, self.intervals = [], [], [], [], []
+        self.theta, self.potential = [], []
         self.mass = [state.q.sum()]
         self.w_alt, self.w_error = np.zeros_like(state.w), []
         zq0 = problem.gradient(state.q)
@@ -33,6 +34,8 @@ class Run:
             lam_before, t = state.lam, state.t
             solver.step(problem, state)
             self.lam.append(state.lam)
+            self.theta.append(state.theta)
+            self.potential.append(state.potential)
             self.z_mu.append(np.linalg.norm(state.z_mu))  # ‖Zᵀμ_t‖
             mu_t = q_t if t == 0 else (1 - lam_before) * mu_before + lam_before * q_t
             assert np.allclose(mu_t, state.mu, rtol=1e-10, atol=1e-14)
@@ -52,6 +55,7 @@ class Run:
             alternative = (problem.gradient(state.q) - zq0 + self.w_alt) / self.rho
             self.w_error.append(np.linalg.norm(alternative - state.w))
         self.inverse_lam = 1.0 / np.array(self.lam)
+        self.S = np.cumsum(self.theta * self.inverse_lam)
         for name in ("margin", "psi", "norm", "z_mu", "z_nu", "g_norm", "mass"):
             setattr(self, name, np.array(getattr(self, name)))
 
