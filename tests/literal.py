@@ -99,15 +99,17 @@ class Draws(NamedTuple):
     squares: np.ndarray  # Σ_j θ ‖Zᵀq_j‖²
 
 
-def algorithm_2(Z, steps, runs, seed=0, is_uniform=False):
+def algorithm_2(Z, steps, runs, seed=0, is_uniform=False, copies=None):
     """Algorithm 2 with the parameters of Theorem 4.1, all runs at once.
 
     `is_uniform` draws rows without looking at q: the algorithm that the theorem is not about.
+    `copies` are the numbers of equal rows for which each row stands, by default one.
     """
     rng, n = np.random.default_rng(seed), len(Z)
-    theta = np.sqrt(np.log(n) / steps)
+    copies = np.ones(n) if copies is None else np.asarray(copies, dtype=float)
+    theta = np.sqrt(np.log(copies.sum()) / steps)
     gram = Z @ Z.T
-    counts, scores = np.zeros((runs, n)), np.zeros((runs, n))
+    counts, scores = np.zeros((runs, n)), np.tile(np.log(copies), (runs, 1))
     lengths, squares = np.zeros(runs), np.zeros(runs)
     every = np.arange(runs)
     for _ in range(steps):

@@ -8,9 +8,9 @@ literal algorithm, or the `Run` of `test_theorems`, which follows the library's.
 import math
 
 import numpy as np
+from literal import dual_path, lone, lopsided, repeated
 
 from momentron.dual.losses import Exponential, Logistic, ShiftedLogistic
-from tests.literal import dual_path, lone, lopsided, repeated
 
 MANY = (20, 10**3, 10**6)
 STEPS = 200
@@ -47,8 +47,10 @@ class Followed:
 
 
 def copies(rows, best, n, **options):
-    """`lopsided` or `lone` rows, the second of which stands for n − 1."""
-    return Followed(rows(2, best), best, counts=[1, n - 1], **options)
+    """`lopsided` or `lone` rows, the second of which stands for n − 1; with its best weights q̄."""
+    run = Followed(rows(2, best), best, counts=[1, n - 1], **options)
+    run.q_bar = np.array([1.0, 0.0]) if rows is lone else np.array([0.5, 0.5])
+    return run
 
 
 def iterations(run):
@@ -172,6 +174,33 @@ def of_c_10(run):
     needed = phi_next / lam**2 - (1 - lam) / lam**2 * phi_mu + phi_nu / lam
     seen = fell > 1e-9
     return (run.theta * needed)[seen] / (run.rho * fell)[seen]
+
+
+def towards_best(run, best):
+    """The left side of (B.9) for f = φ and q = q̄, and the fall of ρD(q̄, q_t)."""
+    above, lam = (run.z_mu**2 - best**2) / 2, run.lam
+    distance = run.path.psi - run.path.w @ (run.Z.T @ run.q_bar)
+    kept = run.theta / lam**2 * (above[1:] - (1 - lam) * above[:-1])
+    return kept, -run.rho * np.diff(distance)
+
+
+def of_b_9(run, best):
+    """(B.8), (B.9) and (C.8) with q = q̄, as a share of what D falls by."""
+    kept, fell = towards_best(run, best)
+    seen = fell > 1e-9
+    return kept[seen] / fell[seen]
+
+
+def of_lemma_b_3(run, best):
+    """The sum of (B.9)."""
+    kept, fell = map(np.cumsum, towards_best(run, best))
+    return kept / fell
+
+
+def of_theorem_b_12(run, best):
+    """φ(μ_t) − φ(q̄) ≤ ρλ_{t−1}²(D(q̄, q_0) − D(q̄, q_t))."""
+    nearer = run.psi0 - run.psi[1:] + run.path.w[1:] @ (run.Z.T @ run.q_bar)
+    return (run.z_mu[1:] ** 2 - best**2) / (2 * run.rho * run.lam**2 * nearer)
 
 
 # --- sections 1 and 1.1 -------------------------------------------------------------------------

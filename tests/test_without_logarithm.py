@@ -203,13 +203,6 @@ def test_the_printed_constants_follow():
     assert 1 + 2 * math.log(2) > 2
 
 
-@pytest.mark.parametrize(("n", "best"), [(20, 0.5), (200, 0.2), (1000, 0.05), (10**6, 0.9)])
-def test_three_quarters_of_the_margin_come_soon(n, best):
-    """After 4√(ln n)/γ̄ steps, and from there on; half of the steps are too few."""
-    share = shares.steps_to_three_quarters(lopsided, best, n)
-    assert 0.5 < share <= 1.0
-
-
 def test_scalars_bound_the_best_margin_from_above():
     """γ̄ ≤ (ψ(0) − ψ(Zw_t))/‖w_t‖, which no vector is needed for."""
     for run in (Followed(*small()), copies(lopsided, 0.3, 1000)):
@@ -225,20 +218,6 @@ def test_without_separation_the_potential_does_not_rise():
     run = Followed(Z, 0.0, steps=1000)
     assert np.all(run.psi <= run.psi0)
     assert np.all(run.margin[1:] >= -run.psi0 / run.norm[1:])
-
-
-@pytest.mark.parametrize("rows", [lopsided, lone])
-def test_gradient_descent_has_its_logarithm(rows):
-    """θ_t = R(w_t): γ(w_t) ≥ γ̄ − ln n/‖w_t‖ ≥ γ̄ − ln n/ln(1 + γ̄t/n)."""
-    for n, best in ((3, 0.9), (20, 0.9), (20, 0.3)):
-        run = shares.Descended(rows, best, n, 4000)
-        assert np.all(run.of_length() <= 1.0)
-        assert np.all(run.norm >= np.log1p(best * run.t / n) * (1 - ROUNDING))
-        assert np.all(run.of_rate() <= 1.0)
-        assert np.all(np.diff(run.risk) <= 0.0)
-        # no faster than 1/ln t: the product with ln t does not vanish
-        late = (best - run.margin) * np.log(run.t + 1)
-        assert late[-1] > 0.5 * late[len(late) // 10]
 
 
 # --- warm starts --------------------------------------------------------------------------------
