@@ -18,6 +18,7 @@ from literal import lone, lopsided
 from shares import Descended, Followed, copies
 from test_sampling_theorem import DELTA, Runs, most
 from test_statements import small
+from test_theorems import equality_lambda
 
 from momentron.dual.losses import Logistic, ShiftedLogistic
 
@@ -114,11 +115,12 @@ def of_d_2(runs):
 # --- the rows -----------------------------------------------------------------------------------
 
 
-ONES = functools.partial(np.ones, 3000)
+MANY = (20, 10**3, 10**6)
+FASTEST = np.array([equality_lambda()(t) for t in range(200)])
 
 
 def without_momentum(theta=1.0):
-    return [copies(lopsided, 0.9, 10**6, lam=ONES(), theta=theta)]
+    return [copies(lopsided, 0.9, 10**6, lam=np.ones(3000), theta=theta)]
 
 
 # the first cell of a row, and how its second begins: its power
@@ -136,6 +138,10 @@ POWERS = {
     ("Theorem 3.1, part 1", ""): lambda: largest(shares.of_theorem_3_1, runs()),
     ("Theorem 3.1, part 1, sharper", ""): lambda: largest(shares.of_rate, runs()),
     ("Theorem 3.1, part 2", ""): lambda: largest(shares.of_interval, [*runs(), *lone_runs()]),
+    ("Section 3.2", "φ is 1-smooth"): lambda: largest(
+        shares.of_mirror_descent, [copies(lone, 0.9, n, lam=np.ones(200)) for n in MANY]
+    ),
+    ("Section 3.3", ""): lambda: largest_without_best(shares.of_soft_margin, lone_runs()[:2]),
     ("Lemma 3.2", ""): lambda: largest(shares.of_interval, runs()),
     ("Lemma 3.5", ""): lambda: largest_without_best(shares.of_lemma_3_5, runs()),
     ("Lemma 3.6", ""): lambda: (
@@ -161,6 +167,7 @@ POWERS = {
     ("(B.8)", ""): lambda: largest(shares.of_b_9, copied_runs()),
     ("(B.9)", ""): lambda: largest(shares.of_b_9, copied_runs()),
     ("(C.8)", ""): lambda: largest(shares.of_b_9, copied_runs()),
+    ("(B.11)", ""): lambda: max(1 / FASTEST**2 / np.cumsum(1 / FASTEST)),
     ("Theorem B.12", ""): lambda: largest(shares.of_theorem_b_12, lone_runs()),
     ("Lemma C.2", ""): lambda: largest(shares.of_interval, of_loss(ShiftedLogistic(), 10**6)),
     ("Lemma C.7", ""): lambda: largest_without_best(

@@ -8,11 +8,10 @@ literal algorithm, or the `Run` of `test_theorems`, which follows the library's.
 import math
 
 import numpy as np
-from literal import dual_path, lone, lopsided, repeated
+from literal import dual_path, lone, repeated
 
 from momentron.dual.losses import Exponential, Logistic, ShiftedLogistic
 
-MANY = (20, 10**3, 10**6)
 STEPS = 200
 
 
@@ -145,6 +144,12 @@ def of_c_13(run):
     return short / (run.psi0 * (1 + 2 * np.log(iterations(run) + 1)))
 
 
+def of_soft_margin(run):
+    """−ψ(Zw_t) ≤ γ(w_t)‖w_t‖, where the margin is positive."""
+    seen = run.margin[1:] > 0.0
+    return -run.psi[1:][seen] / (run.margin[1:] * run.norm[1:])[seen]
+
+
 # --- the steps ----------------------------------------------------------------------------------
 
 
@@ -197,10 +202,19 @@ def of_lemma_b_3(run, best):
     return kept / fell
 
 
+def fall_from_start(run):
+    """ρ(D(q̄, q_0) − D(q̄, q_t))."""
+    return np.cumsum(towards_best(run, run.best)[1])
+
+
 def of_theorem_b_12(run, best):
-    """φ(μ_t) − φ(q̄) ≤ ρλ_{t−1}²(D(q̄, q_0) − D(q̄, q_t))."""
-    nearer = run.psi0 - run.psi[1:] + run.path.w[1:] @ (run.Z.T @ run.q_bar)
-    return (run.z_mu[1:] ** 2 - best**2) / (2 * run.rho * run.lam**2 * nearer)
+    """φ(μ_t) − φ(q̄) ≤ ρλ_{t−1}²(D(q̄, q_0) − D(q̄, q_t)), θ = 1."""
+    return (run.z_mu[1:] ** 2 - best**2) / (2 * run.lam**2 * fall_from_start(run))
+
+
+def of_mirror_descent(run, best):
+    """φ(q_t) − φ(q̄) ≤ ρ(D(q̄, q_0) − D(q̄, q_t))/Σθ_j, λ = 1."""
+    return (run.z_mu[1:] ** 2 - best**2) * run.S / (2 * fall_from_start(run))
 
 
 # --- sections 1 and 1.1 -------------------------------------------------------------------------
@@ -244,4 +258,3 @@ LOSSES = {
     "logistic": Logistic(),
     "shifted-logistic": ShiftedLogistic(),
 }
-ROWS = {"lopsided": lopsided, "lone": lone}

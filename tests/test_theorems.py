@@ -145,7 +145,8 @@ def test_interval_holds_on_nonseparable_data(fit_intercept):
     for t in range(1, STEPS):
         low, high = run.intervals[t]
         assert low <= 1e-12
-        assert high**2 <= 8 * run.psi0 / (t + 1) ** 2 + 1e-15
+        assert high == pytest.approx(run.z_mu[t], rel=1e-9, abs=1e-12)
+    assert holds(shares.of_interval(run, 0.0))
 
 
 def test_interval_of_nonseparable_data_needs_a_quarter_of_its_constant():

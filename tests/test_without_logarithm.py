@@ -59,8 +59,9 @@ def test_each_step_of_the_proof(problem, loss, schedule, step):
     assert np.all(run.psi[1:] >= (run.path.w[1:] @ Z.T).max(axis=1) - size)
     assert np.all(run.mass >= 1 - ROUNDING)
     phi_mu, phi_nu, phi_next, falls, distance = shares.steps_of(run)
-    change = np.abs(np.diff(run.path.q, axis=0)).sum(axis=1)
-    assert np.all(distance >= theta * change**2 / (2 * rho) - size)
+    change = np.diff(run.path.q, axis=0)
+    assert np.all(distance >= theta * np.abs(change).sum(axis=1) ** 2 / (2 * rho) - size)
+    assert np.all(np.linalg.norm(change @ Z, axis=1) <= np.abs(change).sum(axis=1) + size)
     # one step
     kept = phi_next / lam**2 - (1 - lam) / lam**2 * phi_mu + phi_nu / lam
     assert np.all(rho * falls >= theta * kept - rho * size)
@@ -83,6 +84,24 @@ def test_steps_that_grow_may_leave_the_theorem():
     lam, theta = np.array(SCHEDULES["paper"]), STEPS["random"]
     inner = theta[:-1] / lam[:-1] ** 2 - theta[1:] * (1 - lam[1:]) / lam[1:] ** 2
     assert inner.min() < 0.0
+
+
+@pytest.mark.parametrize("theta", [1.5, 4.0, 30.0])
+@pytest.mark.parametrize("problem", ["small", "lopsided", "lone"])
+def test_steps_of_any_length_with_what_they_lack(problem, theta):
+    """(i) and (ii) with ψ(0) + Σδ_j, where θ_t‖Zᵀ(q_{t+1} − q_t)‖² ≤ 2ρ(D_t + δ_t)."""
+    Z, best = PROBLEMS[problem]
+    run = Followed(Z, best, theta=theta)
+    *_, distance = shares.steps_of(run)
+    moved = np.linalg.norm(np.diff(run.path.q, axis=0) @ Z, axis=1)
+    lacking = np.maximum(0.0, theta * moved**2 / 2 - distance)
+    if theta == 1.5:  # long steps, of which some lack nothing
+        assert np.any(lacking == 0.0)
+    potential = run.psi0 + np.cumsum(lacking)
+    assert np.all(best * run.norm[1:] <= (potential - run.psi[1:]) * (1 + ROUNDING))
+    assert np.all(run.margin[1:] >= best - potential / run.norm[1:] - ROUNDING)
+    if theta == 30.0:  # ψ(0) alone would be refuted
+        assert np.any(best * run.norm[1:] > run.psi0 - run.psi[1:])
 
 
 def test_one_row_is_solved_by_the_first_step():
