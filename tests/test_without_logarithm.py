@@ -86,6 +86,34 @@ def test_steps_that_grow_may_leave_the_theorem():
     assert inner.min() < 0.0
 
 
+def kept_schedule(rng, steps):
+    """Random λ_t within (B.10), now and then at equality."""
+    lam = [1.0]
+    while len(lam) < steps:
+        least = 2.0 / (1.0 + math.sqrt(1.0 + 4.0 / lam[-1] ** 2))
+        lam.append(least + rng.choice([0.0, 0.0, rng.random()]) * (1.0 - least))
+    return lam
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_rows_copies_schedules_and_steps(seed):
+    """Up to 10⁹ copies of each row; γ̄ is what `auto` certifies."""
+    rng = np.random.default_rng(seed)
+    m, d = int(rng.integers(2, 9)), int(rng.integers(2, 6))
+    Z = rng.normal(size=(m, d)) * 10 ** rng.uniform(-1, 1)
+    Z[:, 0] = -(10 ** rng.uniform(-2, 0.5, m))
+    Z /= np.linalg.norm(Z, axis=1).max()
+    signs = np.resize([1, -1], m)
+    best = max_margin(-Z * signs[:, None], signs, fit_intercept=False, tol=1e-9).lower
+    counts = np.round(10 ** rng.uniform(0, rng.choice([0, 3, 9]), m))
+    theta = np.sort(rng.uniform(0.2, 1.0, 150))[::-1] if seed % 3 == 0 else 1.0
+    for loss in shares.LOSSES.values():
+        lam = kept_schedule(rng, 150)
+        run = Followed(Z, best, lam=lam, theta=theta, loss=loss, counts=counts)
+        for share in (shares.of_potential, shares.of_length, shares.of_rate):
+            assert np.all(share(run, best) <= 1 + ROUNDING)
+
+
 @pytest.mark.parametrize("theta", [1.5, 4.0, 30.0])
 @pytest.mark.parametrize("problem", ["small", "lopsided", "lone"])
 def test_steps_of_any_length_with_what_they_lack(problem, theta):
