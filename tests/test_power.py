@@ -9,7 +9,8 @@ from shares import Followed, copies, of_interval, of_potential, of_theorem_3_1
 def shown():
     """The power of each row, as the page has it."""
     lines, rows = power.rows_of(power.PAGE.read_text("utf-8"))
-    return {key: power.cells_of(lines[place])[-1] for place, key in rows if key is not None}
+    cells = {key: power.cells_of(lines[place]) for place, key in rows if key is not None}
+    return {key: row[power.COLUMN] for key, row in cells.items()}
 
 
 SLOW = {"Theorem 4.1", "Lemma D.1", "Lemma D.2", "Section 1"}
