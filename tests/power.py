@@ -23,7 +23,7 @@ from momentron.dual.losses import Logistic, ShiftedLogistic
 
 PAGE = Path(__file__).parent.parent / "docs" / "paper" / "line-by-line.md"
 BEGIN, END = "<!-- power: python tests/power.py -->", "<!-- end of power -->"
-NOTHING, COLUMN = "–", 4
+NOTHING, COLUMN = "–", 2
 
 
 # --- problems -----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "paper" / "line-by-line.md"
-HEADINGS = ["paper", "statement", "constant", "tolerance", "power", "code", "test"]
+HEADINGS = ["paper", "statement", "power", "constant", "tolerance", "code", "test"]
 ERRATA = ["paper", "as printed", "as it should be", "does it matter"]
 COUNTED = {"1": 1, "2": 3, "3": 10, "4": 1, "5": 1, "A": 1, "B": 12, "C": 13, "D": 2}
 NAMED = ["Algorithm 1", "Algorithm 2", *(f"Figure {i}" for i in range(1, 5))]
