@@ -27,6 +27,25 @@ def lopsided(n, best):
     return Z
 
 
+def lone(n, best):
+    """n rows with γ̄ = best, which one row attains: all others are alike and lead to another w."""
+    Z = np.tile([-best, -np.sqrt(1.0 - best**2)], (n, 1))
+    Z[0, 1] = 0.0
+    return Z
+
+
+def repeated(counts, loss):
+    """(q, ψ) of a loss for rows that stand for several equal ones; q has the sum of each."""
+    log_counts = np.log(np.asarray(counts, dtype=float))
+
+    def link(scores):
+        psi = loss.inverse(log_sum_exp(loss.log_value(scores) + log_counts))
+        slopes = loss.log_slope(scores) + log_counts
+        return np.exp(slopes - loss.log_slope(np.array([psi]))), psi
+
+    return link
+
+
 class Path(NamedTuple):
     """Rows are t = 0, 1, …: w, q, μ and ψ have one more than ν and λ."""
 
@@ -38,12 +57,12 @@ class Path(NamedTuple):
     lam: np.ndarray
 
 
-def dual_path(Z, lam, theta=1.0, rho=1.0, link=exponential):
-    """Section 3.2 and equation (3.3), for any λ_t and θ_t, with the ρ of Appendix C."""
+def dual_path(Z, lam, theta=1.0, rho=1.0, link=exponential, start=None):
+    """Section 3.2 and equation (3.3), for any λ_t, θ_t and w_0, with the ρ of Appendix C."""
     lam = np.asarray(lam, dtype=float)
     theta = np.broadcast_to(theta, lam.shape)
-    w = np.zeros(Z.shape[1])
-    q, psi = link(np.zeros(len(Z)))
+    w = np.zeros(Z.shape[1]) if start is None else start
+    q, psi = link(Z @ w)
     mu = q
     ws, qs, mus, nus, psis = [w], [q], [mu], [], [psi]
     for lam_t, theta_t in zip(lam, theta, strict=True):
@@ -80,15 +99,17 @@ class Draws(NamedTuple):
     squares: np.ndarray  # Σ_j θ ‖Zᵀq_j‖²
 
 
-def algorithm_2(Z, steps, runs, seed=0, is_uniform=False):
+def algorithm_2(Z, steps, runs, seed=0, is_uniform=False, copies=None):
     """Algorithm 2 with the parameters of Theorem 4.1, all runs at once.
 
     `is_uniform` draws rows without looking at q: the algorithm that the theorem is not about.
+    `copies` are the numbers of equal rows for which each row stands, by default one.
     """
     rng, n = np.random.default_rng(seed), len(Z)
-    theta = np.sqrt(np.log(n) / steps)
+    copies = np.ones(n) if copies is None else np.asarray(copies, dtype=float)
+    theta = np.sqrt(np.log(copies.sum()) / steps)
     gram = Z @ Z.T
-    counts, scores = np.zeros((runs, n)), np.zeros((runs, n))
+    counts, scores = np.zeros((runs, n)), np.tile(np.log(copies), (runs, 1))
     lengths, squares = np.zeros(runs), np.zeros(runs)
     every = np.arange(runs)
     for _ in range(steps):

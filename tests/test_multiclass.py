@@ -63,8 +63,7 @@ CLAIMS = [
     theorems.test_theorem_3_1_part_1_margin_rate,
     theorems.test_theorem_3_1_part_2_interval,
     theorems.test_proposition_half_the_margin,
-    theorems.test_lemma_on_minus_psi,
-    theorems.test_lemma_on_norm_of_w,
+    theorems.test_lemmas_on_minus_psi_and_the_norm_of_w,
     theorems.test_lemma_on_alternative_form_of_w,
     theorems.test_minus_psi_never_exceeds_the_margin,
 ]
@@ -92,11 +91,11 @@ def test_multiclass_theorem(kind, fit_intercept, monkeypatch):
 
 
 def test_multiclass_theorem_in_the_units_of_the_data():
-    """γ(U_t) ≥ γ̄ − 8(1 + ln n)(1 + 2 ln(t+1)) / (γ̄ (t+1)²) where ‖x‖ ≤ 1: √2·√2·4 is 8."""
+    """γ(U_t) ≥ γ̄ − 8 ln n/(γ̄ t(t + 3)) where ‖x‖ ≤ 1: √2·√2·4 is 8."""
     X, y, best = orthogonal(np.random.default_rng(1), np.array([1.0, 0.7, 0.3]), 4)
     trace = max_margin(X, y, fit_intercept=False, method="momentum", max_iter=200, tol=0.0).trace
     t = np.arange(1, len(trace) + 1)
-    slack = 8 * (1 + np.log(6)) * (1 + 2 * np.log(t + 1)) / (best * (t + 1) ** 2)
+    slack = 8 * np.log(6) / (best * t * (t + 3))
     assert np.all(trace.to_dict()["margin"] >= best - slack - 1e-12)
 
 

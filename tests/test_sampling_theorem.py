@@ -25,11 +25,12 @@ def most(probability, runs=RUNS):
 class Runs:
     """Many runs of Algorithm 2 on rows with a known best margin, and what the lemmas say."""
 
-    def __init__(self, Z, best, steps, **options):
-        self.n, self.best, self.steps = len(Z), best, steps
-        self.draws = algorithm_2(Z, steps, RUNS, **options)
+    def __init__(self, Z, best, steps, copies=None, **options):
+        copies = np.ones(len(Z)) if copies is None else np.array(copies, dtype=float)
+        self.n, self.best, self.steps = copies.sum(), best, steps
+        self.draws = algorithm_2(Z, steps, RUNS, copies=copies, **options)
         scores = self.draws.w @ Z.T
-        self.psi = np.array([log_sum_exp(row) for row in scores])
+        self.psi = np.array([log_sum_exp(row + np.log(copies)) for row in scores])
         self.norm = np.linalg.norm(self.draws.w, axis=1)
         self.margin = -scores.max(axis=1) / self.norm
 
@@ -67,6 +68,19 @@ def noisy(request):
 def test_theorem_4_1_with_its_tightest_epsilon(runs):
     assert runs.margin_failures() <= most(DELTA)
     assert runs.margin_failures(0.05) > most(DELTA)  # a twentieth of ε would be refuted
+
+
+@pytest.fixture(scope="module")
+def copied():
+    """One row against 10¹² − 1 copies of another: ln n outweighs what chance adds."""
+    return Runs(lopsided(2, 0.9), 0.9, 3000, copies=[1, 10**12 - 1])
+
+
+def test_theorem_4_1_with_many_copies(copied):
+    assert copied.margin_failures() <= most(DELTA)
+    assert copied.margin_failures(0.1) > most(DELTA)  # a tenth of ε would be refuted
+    assert copied.potential_failures() <= most(DELTA / 2)
+    assert copied.norm_failures() <= most(DELTA / 2)
 
 
 def test_theorem_4_1_is_refuted_by_draws_that_do_not_adapt():

@@ -4,8 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from literal import dual_path, lopsided
-from test_statements import SCHEDULES, margins, psi_bound, small
+import shares
+from literal import lopsided
+from shares import Followed, copies
+from test_statements import small
+from test_theorems import assert_lemmas, holds
 
 from momentron import InputError, max_margin
 from momentron.dual.losses import Exponential, Logistic, ShiftedLogistic
@@ -90,29 +93,27 @@ def test_the_mass_bounds_the_smoothness_between_any_two_points(n):
     assert tightest < 2.0  # the constant is not idle
 
 
-@pytest.mark.parametrize(
-    ("Z", "best"),
-    [small(2000, 6, 0.1), small(5000, 6, 0.05), *((lopsided(n, 0.3), 0.3) for n in (1000, 3000))],
-    ids=["2000", "5000", "1000 lopsided", "3000 lopsided"],
-)
-def test_theorem_for_every_t(Z, best):
-    """γ(w_t) ≥ γ̄ − 4ρ(1 + ψ(0))(1 + 2 ln(t + 1))/(γ̄(t + 1)²), with the lemmas behind it."""
-    n = len(Z)
-    loss = ShiftedLogistic().for_size(n)
-    rho, psi_0, steps = loss.rho(n), loss.link(np.zeros(n))[1], 200
-    path = dual_path(Z, SCHEDULES["paper"], rho=rho, link=loss.link)
-    t = np.arange(1, steps + 1)
-    mass = path.q.sum(axis=1)
-    assert np.all((mass >= 1 - 1e-10) & (mass <= rho))
-    assert np.all(path.psi <= psi_0)
-    assert np.all(-path.psi[1:] >= psi_bound(path, Z, rho) - 1e-10 * np.abs(path.psi[1:]) - 1e-10)
-    found = margins(Z, path.w[1:])
-    rate = (1 + 2 * np.log(t + 1)) / (best * (t + 1) ** 2)
-    assert np.all(found >= best - 4 * rho * (1 + psi_0) * rate)
-    assert np.all(found >= best / 2 - 4 * rho * psi_0 / (best * (t + 1) ** 2))
-    squares = np.square(path.mu[1:] @ Z).sum(axis=1)
-    assert np.all(squares - 8 * rho * psi_0 / (t + 1) ** 2 <= best**2)
-    assert np.all(best**2 <= squares + 1e-12)
+LARGE = {
+    "2000": lambda: Followed(*small(2000, 6, 0.1), loss=ShiftedLogistic()),
+    "5000": lambda: Followed(*small(5000, 6, 0.05), loss=ShiftedLogistic()),
+    "3000 lopsided": lambda: Followed(lopsided(3000, 0.3), 0.3, loss=ShiftedLogistic()),
+    "copies": lambda: copies(lopsided, 0.99, 10**6, loss=ShiftedLogistic()),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_theorem_for_every_t(name):
+    """γ(w_t) ≥ γ̄ − 4ρψ(0)/(γ̄t(t + 3)), with the lemmas behind it."""
+    run = LARGE[name]()
+    assert np.all((run.mass >= 1 - 1e-10) & (run.mass <= run.rho))
+    assert np.all(run.psi <= run.psi0)
+    assert_lemmas(run, run.best)
+    assert holds(shares.of_rate(run, run.best))
+    assert holds(shares.of_proposition(run, run.best))
+    assert holds(shares.of_interval(run, run.best))
+    assert np.all(run.z_mu >= run.best * (1 - 1e-12))
+    if name == "copies":
+        assert shares.of_rate(run, run.best).max() > 0.85  # less would be refuted
 
 
 def test_the_interval_of_a_run_holds_and_closes():

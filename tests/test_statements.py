@@ -1,14 +1,16 @@
-"""Statements of the paper beside its theorems: identities, lemmas for other schedules, sections 3.1
-and 5. Each inequality with the paper's constant, or ours where the paper's has a slip."""
+"""Statements of the paper besides its theorems: identities, lemmas for other schedules, sections
+1, 3.1 and 5. Each inequality has the paper's constant, or ours where the paper's has a slip."""
 
 import math
 
 import numpy as np
 import pytest
-from literal import algorithm_1, dual_path, exponential, lopsided
+import shares
+from literal import algorithm_1, dual_path, exponential, lone, lopsided
 from many_classes import blobs, explicit, orthogonal
 from margins_known import KINDS, problem_of
-from test_theorems import equality_lambda, slow_lambda
+from shares import Followed, copies
+from test_theorems import assert_lemmas, equality_lambda, holds, slow_lambda
 
 from momentron import max_margin
 from momentron.datasets import make_separable
@@ -82,6 +84,9 @@ def test_the_momentum_of_other_schedules(schedule):
         sum_ = before + gradient
         assert np.allclose(state.g, last * (1 - lam) / lam * sum_, rtol=1e-12, atol=1e-12)
         assert np.allclose(problem.gradient(state.mu), last * sum_, rtol=1e-9, atol=1e-12)
+        if lam != last:  # λ_t for λ_{t−1} would be wrong
+            assert not np.allclose(state.g, (1 - lam) * sum_, rtol=1e-12, atol=1e-12)
+            assert not np.allclose(problem.gradient(state.mu), lam * sum_, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -121,63 +126,38 @@ SCHEDULES = {
 }
 
 
-def psi_bound(path, Z, rho):
-    """The right side of Lemma 3.5 (C.7 for other ρ) at t = 1 … STEPS."""
-    lam = path.lam
-    z_mu, z_nu = np.square(path.mu @ Z).sum(axis=1), np.square(path.nu @ Z).sum(axis=1)
-    gaps = 1 / lam[:-1] ** 2 - (1 - lam[1:]) / lam[1:] ** 2
-    inner = np.r_[0.0, np.cumsum(gaps * z_mu[1:-1])]
-    head, tail = z_mu[1:] / lam**2, np.cumsum(z_nu / lam)
-    return -path.psi[0] + (head + inner + tail) / (2 * rho)
-
-
 @pytest.mark.parametrize("loss", ["exponential", "logistic"])
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_lemmas_on_psi_and_the_norm_for_any_schedule(name, loss):
     """Lemmas 3.5 and 3.6, C.7 and C.11: they ask for λ_0 = 1 and no more."""
     Z, best = small()
-    rho, link = (1.0, exponential) if loss == "exponential" else (len(Z), Logistic().link)
-    path = dual_path(Z, SCHEDULES[name], rho=rho, link=link)
-    assert np.all(-path.psi[1:] >= psi_bound(path, Z, rho) - 1e-10 * np.abs(path.psi[1:]) - 1e-10)
-    norms = np.linalg.norm(path.w[1:], axis=1)
-    lengths = np.linalg.norm(path.nu @ Z, axis=1)
-    assert np.all(best * np.cumsum(1 / path.lam) / rho <= norms * (1 + 1e-12))
-    assert np.all(norms <= np.cumsum(lengths / path.lam) / rho * (1 + 1e-12))
+    run = Followed(Z, best, lam=SCHEDULES[name], loss=shares.LOSSES[loss])
+    assert_lemmas(run, best)
 
 
 @pytest.mark.parametrize("loss", ["exponential", "logistic"])
 def test_the_second_half_of_lemma_c_12(loss):
     """ψ(0) takes the place of ln n; for the exponential loss it is ln n."""
-    Z, _ = small()
-    rho, link = (1.0, exponential) if loss == "exponential" else (len(Z), Logistic().link)
-    path = dual_path(Z, SCHEDULES["paper"], rho=rho, link=link)
+    run = Followed(*small(), loss=shares.LOSSES[loss])
     if loss == "exponential":
-        assert path.psi[0] == pytest.approx(math.log(len(Z)))
-    lam, t = path.lam, np.arange(1, STEPS + 1)
-    z_mu = np.square(path.mu @ Z).sum(axis=1)
-    gaps = 1 / lam[:-1] ** 2 - (1 - lam[1:]) / lam[1:] ** 2
-    assert np.all(gaps >= 0.0)
-    left = z_mu[1:] / lam**2 + np.r_[0.0, np.cumsum(gaps * z_mu[1:-1])]
-    right = np.cumsum(z_mu[1:] / lam)
-    lost = 2 * path.psi[0] * np.log(t + 1)
-    assert np.all(left / (2 * rho) >= right / (2 * rho) - lost - 1e-10)
+        assert run.psi0 == pytest.approx(math.log(run.n))
+    assert holds(shares.of_lemma_c_12(run))
+    lam, t = run.lam, np.arange(1, STEPS + 1)
+    assert np.all(1 / lam[:-1] ** 2 - (1 - lam[1:]) / lam[1:] ** 2 >= 0.0)
     assert np.all(np.cumsum(lam) <= 2 * np.log(t + 1))
 
 
 @pytest.mark.parametrize(("Z", "best"), [small(), (lopsided(60, 0.3), 0.3)], ids=["small", "hard"])
 def test_the_inequalities_inside_the_proofs(Z, best):
     """(3.8) to (3.10), (C.8) to (C.10) and (C.13), for the exponential loss and λ_t = 2/(t + 2)."""
-    path = dual_path(Z, SCHEDULES["paper"])
-    lam, psi, t = path.lam, path.psi, np.arange(1, STEPS + 1)
-    phi_mu = np.square(path.mu @ Z).sum(axis=1) / 2
-    phi_nu = np.square(path.nu @ Z).sum(axis=1) / 2
-    norms = np.linalg.norm(path.w[1:], axis=1)
-    fell, ln_n = psi[0] - psi[1:], math.log(len(Z))
-    assert np.all(fell >= np.cumsum(phi_nu / lam) - 1e-10)  # (3.8)
-    assert np.all(fell / norms >= best / 2)  # (3.9)
-    assert np.all(ln_n / norms <= 4 * ln_n / (best * (t + 1) ** 2))  # (3.10)
-    step = phi_mu[1:] / lam**2 - (1 - lam) / lam**2 * phi_mu[:-1] + phi_nu / lam
-    assert np.all(-np.diff(psi) >= step - 1e-9)  # (C.10)
+    run = Followed(Z, best)
+    assert holds(shares.of_3_8(run))
+    assert holds(shares.of_potential(run, best))  # (3.9) with γ̄ for γ̄/2, which is more
+    assert holds(shares.of_last_display(run, best))  # (3.10)
+    assert holds(shares.of_c_10(run))
+    assert holds(shares.of_c_13(run))
+    path, lam, psi = run.path, run.lam, run.psi
+    phi_mu, phi_nu = run.z_mu**2 / 2, run.z_nu**2 / 2
     scores, q_bar = path.w @ Z.T, np.random.default_rng(0).dirichlet(np.ones(len(Z)))
     kl = (q_bar * (np.log(q_bar) - scores + psi[:, None])).sum(axis=1)  # D(q̄, q_t)
     seen = path.q.min(axis=1) > 1e-200  # no weight has vanished yet
@@ -187,43 +167,37 @@ def test_the_inequalities_inside_the_proofs(Z, best):
     assert np.allclose(-np.diff(kl), -np.diff(psi) - slope / lam, rtol=1e-9, atol=1e-9)  # (C.9)
     right = (1 - lam) / lam * phi_mu[:-1] - phi_mu[1:] / lam - lam * np.diff(kl)
     assert np.all(phi_nu - slope <= right + 1e-9)  # (C.8)
-    halves = np.cumsum((phi_mu[1:] + phi_nu) / lam)
-    found = margins(Z, path.w[1:])
-    assert np.all(found >= (halves - ln_n * (1 + 2 * np.log(t + 1))) / norms - 1e-12)  # (C.13)
+    assert not np.allclose(-np.diff(kl), -np.diff(psi) - 0.99 * slope / lam, rtol=1e-9, atol=1e-9)
+    assert not np.allclose(-np.diff(kl), -0.99 * np.diff(psi) - slope / lam, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "shifted-logistic"])
 @pytest.mark.parametrize("n", [6, 60])
 def test_the_steps_of_lemma_c_7_for_other_losses(loss, n):
     """(C.8) to (C.10) where ρ is not 1; a hundredth more than 1/ρ is refuted."""
-    Z, _ = small(n, 3, 0.3)
-    loss = as_loss(loss).for_size(n)
-    rho = loss.rho(n)
-    path = dual_path(Z, SCHEDULES["paper"], rho=rho, link=loss.link)
-    lam, fell, scores = path.lam, -np.diff(path.psi), path.w @ Z.T
-    phi_mu = np.square(path.mu @ Z).sum(axis=1) / 2
-    phi_nu = np.square(path.nu @ Z).sum(axis=1) / 2
+    Z, best = small(n, 3, 0.3)
+    run, loss = Followed(Z, best, loss=as_loss(loss)), as_loss(loss).for_size(n)
+    rho, path, lam = run.rho, run.path, run.lam
+    fell, scores = -np.diff(path.psi), path.w @ Z.T
+    phi_mu, phi_nu = run.z_mu**2 / 2, run.z_nu**2 / 2
     p_bar = np.random.default_rng(0).normal(size=n)
     q_bar, psi_bar = loss.link(p_bar)
     distance = path.psi - psi_bar - (scores - p_bar) @ q_bar  # D(q̄, q_t) with q̄ = ∇ψ(p̄)
     assert np.all(distance > 0.0)
     slope = path.nu @ Z @ Z.T @ q_bar
     assert np.allclose(-np.diff(distance), fell - slope / (rho * lam), atol=1e-9)  # (C.9)
-    right = (1 - lam) / lam * phi_mu[:-1] - phi_mu[1:] / lam - rho * lam * np.diff(distance)
-    assert np.all(phi_nu - slope <= right + 1e-10)  # (C.8)
-    step = (phi_mu[1:] / lam**2 - (1 - lam) / lam**2 * phi_mu[:-1] + phi_nu / lam) / rho
-    assert np.all(fell >= step - 1e-10)  # (C.10)
-    assert np.any(fell < 1.01 * step - 1e-10)
+    known = (1 - lam) / lam * phi_mu[:-1] - phi_mu[1:] / lam
+    change = -lam * np.diff(distance)
+    assert np.all(phi_nu - slope <= known + rho * change + 1e-10)  # (C.8)
+    assert np.any(phi_nu - slope > known + 1.01 * rho * change + 1e-10)
+    assert holds(shares.of_c_10(run))
+    assert shares.of_c_10(run).max() > 1 / 1.01
 
 
 @pytest.mark.parametrize(("n", "best"), [(20, 0.5), (200, 0.2), (1000, 0.05)])
-def test_a_quarter_of_the_margin_comes_soon(n, best):
-    """Section 1.1: γ̄/4 after 4√(ln n)/γ̄ steps, and from there on."""
-    Z = lopsided(n, best)
-    enough = math.ceil(4 * math.sqrt(math.log(n)) / best)
-    w, *_ = algorithm_1(Z, 2 * enough)
-    assert np.all(margins(Z, w[enough:]) >= best / 4)
-    assert margins(Z, w[enough // 8]) < best / 4  # so that the number of steps says something
+def test_three_quarters_of_the_margin_come_soon(n, best):
+    """Section 1.1 says γ̄/4 after 4√(ln n)/γ̄ steps: it is ¾γ̄, and half of the steps are too few."""
+    assert 0.5 < shares.steps_to_three_quarters(lopsided, best, n) <= 1.0
 
 
 # --- section 3.1 -----------------------------------------------------------------------------
@@ -258,20 +232,43 @@ def test_without_separation_the_gradient_vanishes():
     assert np.all(np.diff(path.psi) <= 1e-12)
 
 
-@pytest.mark.parametrize(("n", "best"), [(20, 0.5), (60, 0.3), (200, 0.2)])
+@pytest.mark.parametrize(("n", "best"), [(20, 0.5), (60, 0.3), (200, 0.2), (10**6, 0.9)])
 def test_without_momentum_the_margin_comes_like_1_over_t(n, best):
-    """Sections 1 and 3.1: γ̄ − γ(w_t) ≤ (½ + ln n)/(γ̄t), and w_t/‖w_t‖ tends to ū.
+    """Sections 1 and 3.1: γ̄ − γ(w_t) ≤ ln n/(γ̄t), and w_t/‖w_t‖ tends to ū.
 
-    That is Lemmas 3.5 and 3.6 with λ_t = 1. As −Zᵀq̄ = γ̄ū, the cosine is at least γ(w)/γ̄.
+    As −Zᵀq̄ = γ̄ū, the cosine is at least γ(w)/γ̄.
     """
-    Z, t = lopsided(n, best), np.arange(1, 2001)  # ū = (1, 0)
-    w = algorithm_1(Z, t.size, beta=lambda t: 0.0)[0][1:]
-    found, bound = margins(Z, w), (0.5 + math.log(n)) / (best * t)
-    assert np.all(found >= best - bound)
-    assert found[-1] < best - 0.4 * bound[-1]  # two fifths of it would be too little
-    cosine = w[:, 0] / np.linalg.norm(w, axis=1)
-    assert np.all(cosine >= found / best - 1e-12)
+    run = copies(lopsided, best, n, lam=np.ones(2000))  # ū = (1, 0)
+    used = shares.of_rate(run, best)
+    assert holds(used)
+    assert used[-1] > 0.45  # from below, too: no faster than 1/t
+    cosine = run.path.w[1:, 0] / run.norm[1:]
+    assert np.all(cosine >= run.margin[1:] / best - 1e-12)
     assert cosine[-1] > 0.9999
+
+
+@pytest.mark.parametrize(("n", "best"), [(20, 0.5), (10**6, 0.9)])
+def test_steps_1_over_root_t_have_the_rate_1_over_root_t(n, best):
+    """Section 1: γ̄ − γ(w_t) ≤ ln n/(2γ̄(√(t + 1) − 1)), for θ_t = 1/√(t + 1)."""
+    t = np.arange(1, 4001)
+    run = copies(lopsided, best, n, lam=np.ones(t.size), theta=t**-0.5)
+    assert np.all(2 * (np.sqrt(t + 1) - 1) <= run.S)
+    used = shares.of_rate(run, best)
+    assert holds(used)
+    assert used[-1] > 0.45  # no faster than 1/√t
+
+
+@pytest.mark.parametrize("rows", [lopsided, lone])
+@pytest.mark.parametrize(("n", "best"), [(3, 0.9), (20, 0.9), (20, 0.3)])
+def test_gradient_descent_has_the_rate_1_over_log_t(rows, n, best):
+    """Section 1: θ_t = R(w_t), so γ̄ − γ(w_t) ≤ ln n/‖w_t‖ ≤ ln n/ln(1 + γ̄t/n)."""
+    run = shares.Descended(rows, best, n, 4000)
+    assert holds(run.of_length())
+    assert np.all(run.norm >= np.log1p(best * run.t / n) * (1 - 1e-9))
+    assert holds(run.of_rate())
+    assert np.all(np.diff(run.risk) <= 0.0)
+    late = (best - run.margin) * np.log(run.t + 1)
+    assert late[-1] > 0.5 * late[len(late) // 10]  # no faster than 1/ln t
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -306,8 +303,8 @@ def test_the_multiclass_risk_as_a_risk_of_the_reduction():
 
 
 def test_how_much_of_the_multiclass_constant_is_used():
-    """Theorem 5.1 is proved with 8; its 4 is not crossed here, where 0.30 is used."""
-    used = []
+    """Theorem 5.1 with its 4, and with 8 ln n/(γ̄_m t(t + 3)), which is less."""
+    used, sharper = [], []
     for seed in range(28):
         rng, k = np.random.default_rng(seed), 3 + seed % 7
         lengths = 10 ** rng.uniform(-1.0 - seed % 2, 0.0, k)
@@ -315,26 +312,26 @@ def test_how_much_of_the_multiclass_constant_is_used():
         trace = max_margin(X, y, fit_intercept=False, method="momentum", max_iter=150, tol=0).trace
         n, t = y.size * (k - 1), np.arange(1, len(trace) + 1)
         unit = (1 + math.log(n)) * (1 + 2 * np.log(t + 1)) / (best * (t + 1) ** 2)
-        used.append(((best - trace["margin"]) / unit).max())
-    assert 0.2 < max(used) < 0.5
+        used.append(((best - trace["margin"]) / (4 * unit)).max())
+        slack = 8 * math.log(n) / (best * t * (t + 3))
+        sharper.append(((best - trace["margin"]) / slack).max())
+    assert 0.05 < max(used) < 1.0
+    assert 0.2 < max(sharper) < 1.0
 
 
 @pytest.mark.parametrize(
     ("Z", "best"), [small(1000, 6, 0.3, seed=1), (lopsided(2000, 0.3), 0.3)], ids=["1000", "2000"]
 )
 def test_logistic_statements_where_n_is_large(Z, best):
-    """ρ = n, ‖q‖₁ between 1 and n, ψ(0) = ln(2ⁿ − 1), and Theorem 3.1 with 4(n + ρψ(0))."""
-    n = len(Z)
-    path = dual_path(Z, SCHEDULES["paper"], rho=n, link=Logistic().link)
-    t = np.arange(1, STEPS + 1)
-    assert path.psi[0] == pytest.approx(n * math.log(2))
-    mass = path.q.sum(axis=1)
-    assert np.all((mass >= 1) & (mass <= n))
-    assert mass[0] == pytest.approx(n / 2)  # where the paper's proof takes 1
-    assert np.all(-path.psi[1:] >= psi_bound(path, Z, n) - 1e-8 * np.abs(path.psi[1:]))
-    rate = (1 + 2 * np.log(t + 1)) / (best * (t + 1) ** 2)
-    assert np.all(margins(Z, path.w[1:]) >= best - 4 * (n + n * path.psi[0]) * rate)
-    assert np.all(margins(Z, path.w[1:]) >= best / 2 - 4 * n * path.psi[0] / (best * (t + 1) ** 2))
-    squares = np.square(path.mu[1:] @ Z).sum(axis=1)
-    assert np.all(squares - 8 * n * path.psi[0] / (t + 1) ** 2 <= best**2)
-    assert np.all(best**2 <= squares + 1e-12)
+    """ρ = n, ‖q‖₁ between 1 and n, ψ(0) = ln(2ⁿ − 1), and the theorem with 4ρψ(0)."""
+    run = Followed(Z, best, loss=Logistic())
+    n = run.n
+    assert run.rho == n
+    assert run.psi0 == pytest.approx(n * math.log(2))
+    assert np.all((run.mass >= 1) & (run.mass <= n))
+    assert run.mass[0] == pytest.approx(n / 2)  # where the paper's proof takes 1
+    assert_lemmas(run, best)
+    assert holds(shares.of_rate(run, best))
+    assert holds(shares.of_proposition(run, best))
+    assert holds(shares.of_interval(run, best))
+    assert np.all(run.z_mu >= best * (1 - 1e-12))
