@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from momentron.cli.inputs import MaxTime, OrderOption, Source, as_order, load_design, reads_data
+from momentron.cli.commands import Source
+from momentron.cli.inputs import as_order, load_design
 from momentron.cli.output import answer, cell, progress, say_facts, say_json
 from momentron.data.safefiles import require_writable
 from momentron.separability import FeatureRole, Verdict, check_separability, feature_roles
@@ -26,40 +27,17 @@ ROWS_SHOWN = 10
 ESTIMATES_SHOWN = 40
 
 
-@reads_data()
 def check(
     source: Source,
-    family: Annotated[
-        str | None,
-        "binomial, multinomial, ordinal, poisson, negative-binomial or truncated-poisson; "
-        "binomial or multinomial by default.",
-    ] = None,
-    link: Annotated[
-        str | None,
-        "logit (the default), probit, cloglog, loglog, cauchit, cdf; log or logc for "
-        "binomial models; log for counts.",
-    ] = None,
-    order: OrderOption = None,
-    intercept: Annotated[bool, "Fit an intercept."] = True,
-    decimals: Annotated[
-        str, "Read floats as their shortest decimals, or as binary numbers."
-    ] = "shortest",
-    max_time: MaxTime = None,
-    proof: Annotated[Path | None, "Write the proof to this JSON file."] = None,
-    reference: Annotated[
-        str | None,
-        "Reference class of multinomial contrasts; with the links log and logc, the "
-        "class that is not the event.",
-    ] = None,
-    features: Annotated[
-        bool, "Find the features without which the classes are not separable."
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    order: str | None,
+    intercept: bool,
+    max_time: float | None,
+    proof: Path | None,
+    features: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
-    """Decide whether a hyperplane separates the classes, and prove it in exact arithmetic.
-
-    Exit code 0: separable. 3: quasi-separable. 4: overlapping. 5: undecided. 2: bad input.
-    """
+    """Print the verdict; `options` are those of `check_separability`, under their own names."""
     if proof is not None:
         require_writable(proof)
     design, taken = load_design(source)
@@ -67,12 +45,9 @@ def check(
         verdict = check_separability(
             design,
             fit_intercept=intercept,
-            family=family,
-            link=link,
             order=as_order(order),
-            decimals=decimals,
-            reference=reference,
             max_time=max_time,
+            **options,
         )
     roles: list[FeatureRole] = []
     if features and verdict.kind in ("separable", "quasi-separable"):
@@ -80,7 +55,7 @@ def check(
             roles = feature_roles(verdict, design.X, design.y, max_time=max_time)
     order_taken = [f"order {' < '.join(verdict.classes)}"] if verdict.family == "ordinal" else []
     found = summarise(design, verdict, roles)
-    summary = {"data": source.title, "read": [*taken, *order_taken]} | found
+    summary = {"data": source.name, "read": [*taken, *order_taken]} | found
     show = partial(say_json if as_json else print_summary, summary)
     answer(show, proof, verdict.to_json(), word=None if as_json else "saved")
     raise typer.Exit(EXIT_CODES[verdict.kind])

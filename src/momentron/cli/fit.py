@@ -1,18 +1,18 @@
 """`momentron fit`: the certified margin of a data set."""
 
-import math
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
 
 from momentron.api import fit as fit_plan
 from momentron.api import plan_fit, reads_in_blocks
-from momentron.cli.inputs import MaxTime, Source, load_data, named_solver, reads_data
+from momentron.cli.commands import Source
+from momentron.cli.inputs import load_data, named_solver
 from momentron.cli.model import Classifier, write_model
 from momentron.cli.output import answer, say_facts, say_json
 from momentron.data.files.table import naming
@@ -29,59 +29,24 @@ from momentron.streams import BlockData
 SAME = ("method", "lower", "upper", "gap", "margin", "is_soft", "passes", "seconds")
 
 
-@reads_data("formula", "failures")
 def fit(
     source: Source,
-    method: Annotated[
-        str, "auto, momentum, batch-perceptron, …, or module:Class of a solver."
-    ] = "auto",
-    tol: Annotated[float, "Relative gap to certify."] = 1e-6,
-    max_iter: Annotated[int | None, "Iteration budget."] = None,
-    max_time: MaxTime = None,
-    max_memory: Annotated[str | None, "Memory limit, not counting the data, such as 1GB."] = None,
-    intercept: Annotated[bool, "Fit an unpenalised intercept."] = True,
-    C: Annotated[
-        float,
-        typer.Option("-C", "--C", help="Cost of slack (soft margin); inf means the hard margin."),
-    ] = math.inf,
-    penalty: Annotated[str, "What slack costs: squared_hinge or hinge."] = "squared_hinge",
-    class_weight: Annotated[
-        str | None, "balanced, or weights such as 0=1,1=20: factors of C by class."
-    ] = None,
-    kernel: Annotated[
-        str | None, "rbf, poly, laplacian, linear; precomputed: X is the matrix."
-    ] = None,
-    gamma: Annotated[str, "Kernel parameter: scale, auto or a number."] = "scale",
-    degree: Annotated[int, "Kernel parameter, for poly: its degree."] = 3,
-    coef0: Annotated[float, "Kernel parameter, for poly: its constant."] = 0.0,
-    cache_size: Annotated[float, "Memory for kernel values, in MB."] = 1000.0,
-    save: Annotated[Path | None, "Write the model to this .npz file."] = None,
-    out_of_core: Annotated[
-        bool | None,
-        typer.Option(
-            "--out-of-core/--in-memory",
-            help="Read DATA from disk in every pass, or once; chosen from its size by default.",
-        ),
-    ] = None,
-    memory: Annotated[
-        str | None,
-        "Memory limit for --out-of-core, about 700MB by default, besides some 200 bytes "
-        "per row, or per row and class if there are more than two.",
-    ] = None,
-    dask: Annotated[
-        str | None, "Dask scheduler address; its workers read DATA and keep it."
-    ] = None,
-    checkpoint: Annotated[Path | None, "Save progress to this file, and resume from it."] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    method: str,
+    intercept: bool,
+    class_weight: str | None,
+    gamma: str,
+    save: Path | None,
+    out_of_core: bool | None,
+    memory: str | None,
+    dask: str | None,
+    as_json: bool,
+    **given: Any,
 ) -> None:
-    """Fit the maximum-margin classifier and certify its margin.
-
-    Exit code 0: answered. 1: a budget ended first. 2: bad input.
-    """
-    given = locals()
+    """Print the certified margin; `given` are options of `max_margin`, under their own names."""
+    given["gamma"] = gamma
     with suppress(ValueError):  # of "scale" and "auto"
         given["gamma"] = float(gamma)
-    for path in (save, checkpoint):
+    for path in (save, given["checkpoint"]):
         if path is not None:
             require_writable(path)
     data, classes = source.data, source.classes
@@ -110,9 +75,10 @@ def fit(
         weights = as_class_weight(class_weight, plan.data.classes)
         found = fit_plan(plan, replace(options, class_weight=weights))
         columns, taken = table.columns, table.taken
+    kernel = given["kernel"]
     model = MaxMarginClassifier() if kernel is None else KernelMaxMarginClassifier(kernel=kernel)
     model._take(plan.data, found)
-    summary = summarise(model, found, plan.data, source.title, taken)
+    summary = summarise(model, found, plan.data, source.name, taken)
     show = partial(say_json if as_json else print_summary, summary)
     write = partial(write_model, model=model, columns=columns)
     answer(show, save, write, word=None if as_json else "saved")

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentron.data.files.table import FeatureColumns, Table, TableOptions
+from momentron.data.files.table import Table
+from momentron.data.table_options import FeatureColumns, TableOptions
 from momentron.errors import InputError, counted, one_line, short, some
 
 LABEL_NAMES = frozenset({"target", "label", "class", "y"})

@@ -23,7 +23,8 @@ from momentron.data.files.columns import (
     label_position,
     position,
 )
-from momentron.data.files.table import MISSING, TableOptions
+from momentron.data.files.table import MISSING
+from momentron.data.table_options import TableOptions
 from momentron.errors import InputError, counted, one_line, short
 
 # what some programs take for the end of a line, and others for a part of a cell
