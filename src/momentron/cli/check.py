@@ -134,7 +134,8 @@ def print_summary(summary: dict[str, Any]) -> None:
         _print_table("classes in the joint model", columns, rows)
     row_names = summary["row_names"] or range(summary["rows"])
     conflict = sorted(summary["conflict"], key=lambda row: -row[3])
-    title = f"conflict: {len(conflict)} rows whose weighted class averages coincide"
+    # the weighted averages of two classes are one point, which lies on one side
+    title = f"conflict: no hyperplane has these {len(conflict)} rows strictly on their sides"
     rows = [[row_names[i], a, b, f"{w:.6g}"] for i, a, b, w in conflict]
     _print_table(title, ("row", "class", "against", "weight"), rows)
 
@@ -148,7 +149,7 @@ def _facts(summary: dict[str, Any]) -> list[tuple[str, object]]:
     shown = ", ".join(f"{name} ({value:+.4g})" for name, value in directed[:ROWS_SHOWN])
     others = ", …" if len(directed) > ROWS_SHOWN else "; others 0"
     constant = ", ".join(summary["constant"][:ROWS_SHOWN])
-    boundary = [row_names[i] for i in summary["boundary_rows"]]
+    separated = [row_names[i] for i in summary["separated_rows"]]
     pairs = [f"{row_names[i]} ({a} against {b})" for i, a, b in summary["boundary_pairs"]]
     strict = [n for pair in summary["class_pairs"] for n in pair["strict"] or ()]
     n_pairs = sum(strict) + len(pairs) if strict else None
@@ -170,7 +171,7 @@ def _facts(summary: dict[str, Any]) -> list[tuple[str, object]]:
         ("caveat", summary["caveat"]),
         ("constant", f"{constant}: aliased, each repeats the intercept" if constant else ""),
         ("direction", f"{shown}{others}" if shown else ""),
-        ("on the boundary", _some(boundary, summary["rows"]) if is_quasi else ""),
+        ("separated rows", _some(separated, summary["rows"]) if is_quasi else ""),
         ("boundary pairs", _some(pairs, n_pairs) if pairs else ""),
         ("needed features", needed),
         ("spare features", spare),

@@ -168,8 +168,8 @@ def fit(
     ] = None,
     memory: Annotated[
         str | None,
-        "Memory limit for --out-of-core, about 700MB by default, besides some 200 bytes "
-        "per row, or per row and class if there are more than two.",
+        "Memory limit for --out-of-core, about 700MB by default, plus about 200 bytes per row, "
+        "or per row and class if there are more than two classes.",
     ] = None,
     dask: Annotated[
         str | None, "Dask scheduler address; its workers read DATA and keep it."
@@ -197,7 +197,7 @@ def predict(
         Path | None, typer.Option("-o", "--out", help="Write the CSV to this file.")
     ] = None,
 ) -> None:
-    """Classify rows with a saved model; the answer is CSV with one line per row.
+    """Classify rows with a saved model, as CSV with one line per row.
 
     Rows with a missing feature give an empty line, "", so that lines match rows.
 
@@ -239,7 +239,9 @@ def check(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Decide whether a hyperplane separates the classes, and prove it in exact arithmetic.
+    """Decide and prove whether a hyperplane separates the classes.
+
+    The proof is in exact arithmetic, and says which estimates of the model are finite.
 
     Exit code 0: separable. 3: quasi-separable. 4: overlapping. 5: undecided. 2: bad input.
     """
@@ -252,7 +254,7 @@ def verify(
     order: OrderOption = None,
     max_time: MaxTime = None,
 ) -> None:
-    """Check a proof of separability in exact arithmetic, trusting no solver.
+    """Check a proof of separability, trusting no solver.
 
     Use the same table options as for `momentron check`, so that the file is read the same way.
 
@@ -274,7 +276,7 @@ def race(
     intercept: Annotated[bool, "Fit an unpenalised intercept."] = True,
     plot: Annotated[Path | None, "Save a plot to this file."] = None,
 ) -> None:
-    """Run several methods for the same number of passes and compare their margins."""
+    """Compare the margins of several methods, pass by pass."""
 
 
 @command("formula", "weight", "failures")
@@ -286,7 +288,7 @@ def report(
     intercept: Annotated[bool, "Allow an intercept."] = True,
     max_time: MaxTime = None,
 ) -> None:
-    """Write an HTML page with the verdict, its proof, pictures, and how to repeat it.
+    """Write an HTML page with the verdict, its proof and pictures.
 
     The page needs no network and no scripts; drawing it needs the extra plot (matplotlib). The time
     budget is for each step. Exit codes are the same as for `momentron check`.
@@ -297,4 +299,4 @@ def report(
 def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Print versions, linear algebra libraries, threads and data folders, for bug reports."""
+    """Print versions, libraries, threads and folders, for bug reports."""

@@ -22,7 +22,7 @@ from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
 from momentron.fitting.fits import Fits
 from momentron.fitting.options import FitOptions
 from momentron.rows.validation import TrainingData, require_class_weight
-from momentron.status import Predictor
+from momentron.status import Predictor, Status
 from momentron.streams import BlockData
 
 # what a summary has from the result as it is
@@ -149,11 +149,18 @@ def print_summary(summary: dict[str, Any]) -> None:
     margin, quantity = f"{'best' if len(classes) == 2 else 'joint'} margin", ""
     if summary["is_soft"]:
         margin, quantity = "soft margin", "1/√(2·objective) "
-    interval = f"in [{summary['lower']:.12g}, {summary['upper']:.12g}]"
-    classifier = ""
+    interval = f"{quantity}in [{summary['lower']:.12g}, {summary['upper']:.12g}]"
+    support, classifier, hint = f"{summary['support']} of {n} rows", "", ""
+    is_overlap = summary["status"] == Status.NOT_SEPARABLE
+    if not is_overlap:
+        interval += f", relative gap {summary['gap']:.2e}"
     if summary["classifier"] != Predictor.MARGIN:  # not the one that was asked for
-        hint = "" if summary["is_soft"] else "; for a soft margin pass -C, such as -C 1"
-        classifier = f"{summary['classifier']}{hint}"
+        if not summary["is_soft"] and summary["lower"] <= 0.0:
+            when = "" if is_overlap else "if the classes overlap, "
+            hint = f"; {when}pass -C for a soft margin, such as -C 1"
+        is_best = summary["classifier"] == Predictor.BEST_SO_FAR
+        support = support if is_best else ""  # of no classifier
+        classifier = f"{'' if is_best else 'the fallback, '}{summary['classifier']}{hint}"
     error, seconds = summary["training_error"], summary["seconds"]
     steps = counted(summary["iterations"], "iteration")
     passes, read = counted(summary["passes"], "pass"), summary.get("bytes_read", 0)
@@ -161,8 +168,8 @@ def print_summary(summary: dict[str, Any]) -> None:
     facts = [
         ("read", "; ".join(summary.get("read", ()))),
         ("verdict", summary["status"]),
-        (margin, f"{quantity}{interval}, relative gap {summary['gap']:.2e}"),
-        ("support", f"{summary['support']} of {n} rows"),
+        (margin, interval),
+        ("support", support),
         ("classifier", classifier),
         ("training error", "not counted" if error is None else f"{error:.4%}"),
         ("work", f"{summary['method']}, {steps}, {passes}, {seconds:.3f} s"),

@@ -321,10 +321,10 @@ def _decimal_mark(found: FileColumns, columns: list[Column]) -> str:
     points = sum("." in cell and is_number(cell) for column in columns for cell in column)
     if points:
         raise InputError(
-            f"{where}, and {counted(points, 'cell')} with a decimal point; say --decimal , or ."
+            f"{where}, and {counted(points, 'cell')} with a decimal point; pass --decimal , or ."
         )
     if all(THOUSANDS.fullmatch(cell) for cells in commas.values() for cell in cells):
-        raise InputError(f"{where}, decimals or thousands; say --decimal , or remove the commas")
+        raise InputError(f"{where}, decimals or thousands; pass --decimal , or remove the commas")
     return ","
 
 
