@@ -28,27 +28,16 @@ ESTIMATES_SHOWN = 40
 
 
 def check(
-    source: Source,
-    order: str | None,
-    intercept: bool,
-    max_time: float | None,
-    proof: Path | None,
-    features: bool,
-    as_json: bool,
-    **options: Any,
+    source: Source, proof: Path | None, features: bool, as_json: bool, **options: Any
 ) -> None:
-    """Print the verdict; `options` are those of `check_separability`, under their own names."""
+    """Print the verdict; `options` are those of `check_separability`."""
     if proof is not None:
         require_writable(proof)
     design, taken = load_design(source)
+    max_time, options["order"] = options["max_time"], as_order(options["order"])
+    options["fit_intercept"] = options.pop("intercept")
     with progress("deciding separability", max_time=max_time, quiet=as_json):
-        verdict = check_separability(
-            design,
-            fit_intercept=intercept,
-            order=as_order(order),
-            max_time=max_time,
-            **options,
-        )
+        verdict = check_separability(design, **options)
     roles: list[FeatureRole] = []
     if features and verdict.kind in ("separable", "quasi-separable"):
         with progress("finding the features needed", max_time=max_time, quiet=as_json):
@@ -134,7 +123,6 @@ def print_summary(summary: dict[str, Any]) -> None:
         _print_table("classes in the joint model", columns, rows)
     row_names = summary["row_names"] or range(summary["rows"])
     conflict = sorted(summary["conflict"], key=lambda row: -row[3])
-    # the weighted averages of two classes are one point, which lies on one side
     title = f"conflict: no hyperplane has these {len(conflict)} rows strictly on their sides"
     rows = [[row_names[i], a, b, f"{w:.6g}"] for i, a, b, w in conflict]
     _print_table(title, ("row", "class", "against", "weight"), rows)
@@ -150,9 +138,6 @@ def _facts(summary: dict[str, Any]) -> list[tuple[str, object]]:
     others = ", …" if len(directed) > ROWS_SHOWN else "; others 0"
     constant = ", ".join(summary["constant"][:ROWS_SHOWN])
     separated = [row_names[i] for i in summary["separated_rows"]]
-    pairs = [f"{row_names[i]} ({a} against {b})" for i, a, b in summary["boundary_pairs"]]
-    strict = [n for pair in summary["class_pairs"] for n in pair["strict"] or ()]
-    n_pairs = sum(strict) + len(pairs) if strict else None
     is_asked = summary["needed_features"] or summary["spare_features"]
     needed, spare = (
         _some([feature_names[j] for j in found], summary["features"]) if is_asked else ""
@@ -172,7 +157,6 @@ def _facts(summary: dict[str, Any]) -> list[tuple[str, object]]:
         ("constant", f"{constant}: aliased, each repeats the intercept" if constant else ""),
         ("direction", f"{shown}{others}" if shown else ""),
         ("separated rows", _some(separated, summary["rows"]) if is_quasi else ""),
-        ("boundary pairs", _some(pairs, n_pairs) if pairs else ""),
         ("needed features", needed),
         ("spare features", spare),
         ("time", f"{summary['seconds']:.3f} s"),
@@ -193,10 +177,9 @@ def _print_table(
     Console(highlight=False, soft_wrap=True).print(table)
 
 
-def _some(entries: Sequence[Any], total: int | None) -> str:
+def _some(entries: Sequence[Any], total: int) -> str:
     """How many there are, and the first few of them."""
     if not entries:
         return f"none of {total}"
-    of = "" if total is None else f" of {total}"
     shown = ", ".join(map(str, entries[:ROWS_SHOWN]))
-    return f"{len(entries)}{of}: {shown}{', …' if len(entries) > ROWS_SHOWN else ''}"
+    return f"{len(entries)} of {total}: {shown}{', …' if len(entries) > ROWS_SHOWN else ''}"

@@ -105,13 +105,14 @@ def command(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., Non
         own = inspect.signature(declared).parameters
         for key, parameter in own.items():
             listed += options if key == "source" else [_for_typer(parameter)]
-        kinds = {p.name: p.annotation.__metadata__[0] for p in listed}
-        arguments = [key for key, kind in kinds.items() if isinstance(kind, ArgumentInfo)]
+        files = [p.name for p in listed if isinstance(p.annotation.__metadata__[0], ArgumentInfo)]
 
         @wraps(declared)
         def run(**given: Any) -> None:
-            for argument in arguments:
-                _require_existing(given[argument])
+            for path in (Path(given[argument] or "") for argument in files):
+                is_file = path.suffix not in ("", ".scale")  # letter.scale is a known dataset
+                if is_file and not path.expanduser().exists():
+                    raise InputError(f"{path} does not exist; check the path")
             if "source" in own:
                 said = {p.name: given.pop(p.name) for p in options}
                 given["source"] = Source(**{k: v for k, v in said.items() if v is not None})
@@ -123,13 +124,6 @@ def command(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., Non
         return run
 
     return declare
-
-
-def _require_existing(word: str | Path | None) -> None:
-    """Refuse a path where nothing is; names without a suffix may be known datasets."""
-    path = Path(word or "").expanduser()
-    if path.suffix not in ("", ".scale") and not path.exists():  # letter.scale is a known dataset
-        raise InputError(f"{word} does not exist; check the path")
 
 
 @command("formula", "failures")
@@ -240,8 +234,6 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Decide and prove whether a hyperplane separates the classes.
-
-    The proof is in exact arithmetic, and says which estimates of the model are finite.
 
     Exit code 0: separable. 3: quasi-separable. 4: overlapping. 5: undecided. 2: bad input.
     """

@@ -29,26 +29,15 @@ from momentron.streams import BlockData
 SAME = ("method", "lower", "upper", "gap", "margin", "is_soft", "passes", "seconds")
 
 
-def fit(
-    source: Source,
-    method: str,
-    intercept: bool,
-    class_weight: str | None,
-    gamma: str,
-    save: Path | None,
-    out_of_core: bool | None,
-    memory: str | None,
-    dask: str | None,
-    as_json: bool,
-    **given: Any,
-) -> None:
-    """Print the certified margin; `given` are options of `max_margin`, under their own names."""
-    given["gamma"] = gamma
+def fit(source: Source, save: Path | None, as_json: bool, **given: Any) -> None:
+    """Print the certified margin; `given` are the options of `max_margin`, and of `BlockData`."""
     with suppress(ValueError):  # of "scale" and "auto"
-        given["gamma"] = float(gamma)
+        given["gamma"] = float(given["gamma"])
     for path in (save, given["checkpoint"]):
         if path is not None:
             require_writable(path)
+    out_of_core, memory, dask = (given[name] for name in ("out_of_core", "memory", "dask"))
+    kernel, class_weight = given["kernel"], given.pop("class_weight")
     data, classes = source.data, source.classes
     wants_blocks = bool(out_of_core) or dask is not None or memory is not None
     if wants_blocks and (data is None or classes is not None or out_of_core is False):
@@ -56,7 +45,7 @@ def fit(
             "--out-of-core, --memory and --dask need DATA, and exclude --classes and --in-memory"
         )
     blocks = BlockData(data or "", source.target, memory, dask)
-    given |= {"method": named_solver(method), "fit_intercept": intercept, "class_weight": None}
+    given |= {"method": named_solver(given["method"]), "fit_intercept": given["intercept"]}
     given["block_size"] = blocks.block_size if wants_blocks else None
     options = FitOptions.among(given | {"verbose": 0 if as_json else 1})
     is_file = data is not None and Path(data).expanduser().exists()  # else a known dataset, or none
@@ -75,7 +64,6 @@ def fit(
         weights = as_class_weight(class_weight, plan.data.classes)
         found = fit_plan(plan, replace(options, class_weight=weights))
         columns, taken = table.columns, table.taken
-    kernel = given["kernel"]
     model = MaxMarginClassifier() if kernel is None else KernelMaxMarginClassifier(kernel=kernel)
     model._take(plan.data, found)
     summary = summarise(model, found, plan.data, source.name, taken)
@@ -149,18 +137,15 @@ def print_summary(summary: dict[str, Any]) -> None:
     margin, quantity = f"{'best' if len(classes) == 2 else 'joint'} margin", ""
     if summary["is_soft"]:
         margin, quantity = "soft margin", "1/√(2·objective) "
-    interval = f"{quantity}in [{summary['lower']:.12g}, {summary['upper']:.12g}]"
-    support, classifier, hint = f"{summary['support']} of {n} rows", "", ""
     is_overlap = summary["status"] == Status.NOT_SEPARABLE
-    if not is_overlap:
-        interval += f", relative gap {summary['gap']:.2e}"
-    if summary["classifier"] != Predictor.MARGIN:  # not the one that was asked for
-        if not summary["is_soft"] and summary["lower"] <= 0.0:
+    gap = "" if is_overlap else f", relative gap {summary['gap']:.2e}"
+    interval = f"{quantity}in [{summary['lower']:.12g}, {summary['upper']:.12g}]{gap}"
+    support, classifier = f"{summary['support']} of {n} rows", summary["classifier"]
+    if classifier in (Predictor.LOGISTIC, Predictor.CONSTANT):
+        support, classifier = "", f"the fallback, {classifier}"
+        if not summary["is_soft"]:
             when = "" if is_overlap else "if the classes overlap, "
-            hint = f"; {when}pass -C for a soft margin, such as -C 1"
-        is_best = summary["classifier"] == Predictor.BEST_SO_FAR
-        support = support if is_best else ""  # of no classifier
-        classifier = f"{'' if is_best else 'the fallback, '}{summary['classifier']}{hint}"
+            classifier += f"; {when}pass -C for a soft margin, such as -C 1"
     error, seconds = summary["training_error"], summary["seconds"]
     steps = counted(summary["iterations"], "iteration")
     passes, read = counted(summary["passes"], "pass"), summary.get("bytes_read", 0)
@@ -170,7 +155,7 @@ def print_summary(summary: dict[str, Any]) -> None:
         ("verdict", summary["status"]),
         (margin, interval),
         ("support", support),
-        ("classifier", classifier),
+        ("classifier", "" if classifier == Predictor.MARGIN else classifier),
         ("training error", "not counted" if error is None else f"{error:.4%}"),
         ("work", f"{summary['method']}, {steps}, {passes}, {seconds:.3f} s"),
         ("read", speed),

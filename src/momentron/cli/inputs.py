@@ -25,11 +25,11 @@ def as_order(text: str | None) -> list[str] | None:
 def _path(source: Source) -> Path | None:
     """The file, possibly of a bundled table; None for any other known dataset."""
     data = source.data
-    if data is None or Path(data).expanduser().exists():
-        return None if data is None else Path(data)
+    if data is not None and Path(data).expanduser().exists():
+        return Path(data)
     if data in datasets.TABLES:
         return datasets.table_path(data)
-    if data in datasets.DATASETS:
+    if data is None or data in datasets.DATASETS:
         return None
     hint = meant(data, [*datasets.DATASETS, *datasets.TABLES]) or "; check the path"
     raise InputError(f"{data} is neither a file nor a known dataset{hint}")

@@ -1,7 +1,5 @@
 """What users say of a table, and what a model keeps of the columns of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Annotated
