@@ -326,7 +326,8 @@ def chosen_labels(present: list[Any], classes: Any, names: Mapping[Any, str] | N
             raise InputError(f"has no label {short(label)}; its labels: {some(present)}")
         chosen.add(by_key[exact_key(label)])
     if len(chosen) < 2:
-        raise InputError(f"would keep {counted(len(chosen), 'class')} of {some(present)}; give 2")
+        kept = counted(len(chosen), "class")
+        raise InputError(f"would keep {kept} of {some(present)}; give at least 2")
     return sorted(chosen)
 
 
