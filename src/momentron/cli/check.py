@@ -123,7 +123,7 @@ def print_summary(summary: dict[str, Any]) -> None:
         _print_table("classes in the joint model", columns, rows)
     row_names = summary["row_names"] or range(summary["rows"])
     conflict = sorted(summary["conflict"], key=lambda row: -row[3])
-    title = f"conflict: no hyperplane has these {len(conflict)} rows strictly on their sides"
+    title = f"conflict: no hyperplane separates these {len(conflict)} rows strictly"
     rows = [[row_names[i], a, b, f"{w:.6g}"] for i, a, b, w in conflict]
     _print_table(title, ("row", "class", "against", "weight"), rows)
 

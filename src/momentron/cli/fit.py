@@ -33,9 +33,8 @@ def fit(source: Source, save: Path | None, as_json: bool, **given: Any) -> None:
     """Print the certified margin; `given` are the options of `max_margin`, and of `BlockData`."""
     with suppress(ValueError):  # of "scale" and "auto"
         given["gamma"] = float(given["gamma"])
-    for path in (save, given["checkpoint"]):
-        if path is not None:
-            require_writable(path)
+    for path in filter(None, (save, given["checkpoint"])):
+        require_writable(path)
     out_of_core, memory, dask = (given[name] for name in ("out_of_core", "memory", "dask"))
     kernel, class_weight = given["kernel"], given.pop("class_weight")
     data, classes = source.data, source.classes
@@ -74,7 +73,7 @@ def fit(source: Source, save: Path | None, as_json: bool, **given: Any) -> None:
 
 
 def _require_blocks(source: Source, class_weight: str | None) -> None:
-    """Refuse what is said of a table where a file is read in every pass."""
+    """Refuse options of tables where a file is read in every pass."""
     if source.weight is not None or class_weight not in (None, "balanced"):
         raise InputError(
             "--weight and --class-weight, other than 'balanced', need the data in memory "
