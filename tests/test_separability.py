@@ -372,7 +372,7 @@ def app():
         (
             [(0, 0), (1, 1), (0, 1), (1, 0)],
             4,
-            "hyperplane has these 4 rows strictly on their sides",
+            "no hyperplane separates these 4 rows strictly",
         ),
     ],
 )
