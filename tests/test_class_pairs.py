@@ -298,7 +298,7 @@ def run(capsys, *arguments):
 
 def test_the_command_line_tells_pairs(capsys):
     out = run(capsys, "iris")
-    assert "boundary pairs  100 of 300: 50 (1 against 2), 51" in out
+    assert "separated rows  50 of 150: 0, 1, 2, 3" in out
     assert "classes in the joint model" in out
     assert "50 and 50" in out
     found = json.loads(run(capsys, "iris", "--json"))
@@ -325,6 +325,6 @@ def test_the_command_line_stops_at_ten_pairs(capsys, tmp_path: Path):
 def test_two_classes_on_the_command_line_are_as_before(capsys, tmp_path: Path):
     path = tmp_path / "two.csv"
     path.write_text("x,y\n0,a\n1,a\n1,b\n2,b")
-    assert "boundary pairs" not in run(capsys, str(path))
+    assert "classes in the joint model" not in run(capsys, str(path))
     found = json.loads(run(capsys, str(path), "--json"))
     assert found["class_pairs"] == found["boundary_pairs"] == []

@@ -333,9 +333,9 @@ ORDERED = [[0.0], [1.0], [1.0], [3.0], [3.0], [5.0]], ["low", "low", "mid", "mid
 
 def test_text_has_no_order_of_its_own():
     X, y = ORDERED
-    message = "the labels 'high', 'low', 'mid' have no order of their own"
+    message = "the labels 'high', 'low', 'mid' have no natural order"
     for labels in (y, np.array(y), [*y[:4], "mid", "mid"]):
-        with pytest.raises(InputError, match="no order of their own"):
+        with pytest.raises(InputError, match="no natural order"):
             check_separability(X, labels, family="ordinal")
     with pytest.raises(InputError, match=message):
         check_separability(X, y, family="ordinal")
@@ -376,7 +376,7 @@ def test_orders_of_numbers_and_categoricals():
     assert verify(verdict, X, ordered)
     with pytest.raises(ProofError, match="orders the classes"):
         verify(verdict, X, pd.Categorical(y, ["high", "mid", "low"], ordered=True))
-    with pytest.raises(InputError, match="no order of their own"):
+    with pytest.raises(InputError, match="no natural order"):
         check_separability(X, pd.Categorical(y), family="ordinal")
 
 

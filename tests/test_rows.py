@@ -128,7 +128,7 @@ def test_frames_with_other_rows_are_refused():
         verdict.drop_separated(3.0)
     with pytest.raises(InputError, match=r"row 0 is 78 and was 0.*in its order"):
         verdict.drop_separated(data.iloc[::-1])
-    with pytest.raises(InputError, match="index of frame is not that of the data"):
+    with pytest.raises(InputError, match="index of frame differs from the index of the"):
         verdict.drop_separated(data.set_index("HG"))
 
 
@@ -373,7 +373,7 @@ def test_the_command_line_counts_rows_of_the_file(capsys, tmp_path):
         ended = run(capsys, "check", path, *options)
         assert "groups.csv: 4 × 1, 11 observations, 0 against 1" in ended.out
         assert "8 of 11 observations are separated" in ended.out
-        assert "on the boundary 1 of 4: 1" in ended.out
+        assert "separated rows  2 of 4: 0, 2" in ended.out
         ended = run(capsys, "check", path, *options, "--json")
         found = json.loads(ended.out)
         assert (found["rows"], found["observations"]) == (4, 11)
@@ -384,7 +384,7 @@ def test_the_command_line_counts_rows_of_the_file(capsys, tmp_path):
     options = ["--formula", "y ~ x", "--weight", "n", "--drop-na"]
     ended = run(capsys, "check", named, *options)
     assert "named.csv: 4 × 1, 11 observations" in ended.out
-    assert "on the boundary 2 of 4: b, d" in ended.out
+    assert "separated rows  2 of 4: a, e" in ended.out
     half = tmp_path / "half.csv"
     half.write_text("x,y,n\n0,0,0.5\n1,0,1\n1,1,1\n2,1,1\n")
     ended = run(capsys, "check", half, "--target", "y", "--weight", "n")

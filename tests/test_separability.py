@@ -7,15 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import typer
 from command_line import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from typer.testing import CliRunner
 
-from momentron.cli import check as check_command
-from momentron.cli import verify as verify_command
+from momentron.cli import app as command_line
 from momentron.data.exactness.decimals import as_decimal
 from momentron.errors import InputError
 from momentron.separability import (
@@ -363,18 +361,19 @@ def write_csv(path, X, y):
 
 @pytest.fixture
 def app():
-    commands = typer.Typer()
-    commands.command("check")(check_command.check)
-    commands.command("verify")(verify_command.verify)
-    return lambda *args: CliRunner().invoke(commands, list(args), catch_exceptions=False)
+    return lambda *args: CliRunner().invoke(command_line, list(args), catch_exceptions=False)
 
 
 @pytest.mark.parametrize(
     ("points", "code", "words"),
     [
         ([(0, 0), (0, 1), (1, 0), (1, 1)], 0, "strictly on its own side"),
-        ([(0, 0), (1, 1), (1, 1), (2, 3)], 3, "on the boundary 2 of 4: 1, 2"),
-        ([(0, 0), (1, 1), (0, 1), (1, 0)], 4, "whose weighted class averages coincide"),
+        ([(0, 0), (1, 1), (1, 1), (2, 3)], 3, "separated rows  2 of 4: 0, 3"),
+        (
+            [(0, 0), (1, 1), (0, 1), (1, 0)],
+            4,
+            "no hyperplane separates these 4 rows strictly",
+        ),
     ],
 )
 def test_command_line(app, tmp_path, points, code, words):
@@ -469,7 +468,7 @@ def test_an_order_on_the_command_line(capsys, tmp_path):
     words = ("check", data, "--target", "s", "--family", "ordinal")
     ended = run(capsys, *words)
     assert ended.code == 2
-    assert "no order of their own" in ended.err
+    assert "no natural order" in ended.err
     ended = run(capsys, *words, "--order", "low,mid,high", "--proof", proof)
     assert ended.code == 3
     assert "order low < mid < high" in ended.out

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import socket
 import threading
 import time
@@ -10,9 +11,11 @@ import command_line
 import numpy as np
 import pytest
 
+from momentron import max_margin
 from momentron.datasets import make_separable
 from momentron.errors import InputError
-from momentron.streams import BlockData, open_file
+from momentron.streams import ArraySource, BlockData, as_stream, open_file
+from momentron.views import progress
 
 
 @pytest.fixture
@@ -100,6 +103,26 @@ def test_bad_options(files, capsys, monkeypatch, arguments, message):
     code, shown = run(capsys, *arguments)
     assert code == 2
     assert message in shown.err
+
+
+def test_progress_has_the_share_of_the_pass_and_the_time_left_in_80_columns(capsys, monkeypatch):
+    class Slow(ArraySource):
+        def read(self, rows):
+            time.sleep(0.05)
+            return super().read(rows)
+
+    monkeypatch.setattr(progress, "SILENCE", 0.02)
+    data = make_separable(100, 4, margin=0.2, random_state=0)
+    max_margin(Slow(data.X, data.y, block_size=800), None, verbose=1)
+    shown = capsys.readouterr().out
+    assert re.search(r"working: 0 s, pass 1: \d+%, \d+ s left, [\d.e-]+ GB at \d+ MB/s\n", shown)
+    assert max(map(len, shown.splitlines())) < 80
+    stream = as_stream(data.X, data.y)
+    stream.passes, stream.share, stream._begun, stream._clock = 120, 0.05, 0.0, 3000.0
+    stream.nbytes, stream.seconds = 9_876 * 10**9, 3000.0
+    assert stream.activity() == "pass 121: 5%, 57000 s left, 9876 GB at 3292 MB/s"
+    stream.share = 0.0  # between two passes
+    assert stream.activity() == "120 passes, 9876 GB at 3292 MB/s"
 
 
 def test_memory_sets_the_block_size():

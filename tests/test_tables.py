@@ -101,8 +101,8 @@ def test_read_as_meant(write, text, options, X):
 @pytest.mark.parametrize(
     ("text", "options", "what"),
     [
-        ("a;b;y\n1,234;2;0\n3;4;1\n", {}, "decimals or thousands; say --decimal"),
-        ("a;b;y\n1,2;2.5;0\n3;4;1\n", {}, "and 1 cell with a decimal point; say --decimal"),
+        ("a;b;y\n1,234;2;0\n3;4;1\n", {}, "decimals or thousands; pass --decimal"),
+        ("a;b;y\n1,2;2.5;0\n3;4;1\n", {}, "and 1 cell with a decimal point; pass --decimal"),
         ("a;b;y\n1,2;2.5;0\n3;4;1\n", {"decimal": ","}, "line 2, column 'b': '2.5' has a point"),
         ("a;b;y\n1;1.234;0\n3;4;1\n", {"decimal": ","}, "line 2, column 'b': '1.234' has a point"),
         ("a,b,y\n1,NA,0\n.,4,1\n,6,NA\n", {}, "3 of 3 rows, by column: y 1, a 2, b 1"),

@@ -165,6 +165,7 @@ class MarginResult(Marked):
     def _repr_html_(self) -> str:
         facts = {
             "relative gap": f"{self.gap:.2e}",
+            "classifier": self.predictor,
             "margin of this classifier": f"at least {number(self.margin, 12)}",
             "classes": ", ".join(map(str, self.classes.tolist()[:12])),
             "rows with weight": self.support.size,

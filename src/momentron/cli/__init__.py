@@ -3,53 +3,39 @@
 import sys
 import warnings
 from collections.abc import Iterable
-from importlib import import_module
 from importlib.metadata import version
-from itertools import takewhile
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
+from momentron.cli import commands
 from momentron.cli.output import complain, fill_closed_descriptors, guarded_streams, say
 from momentron.errors import InputError
 
-COMMANDS = {  # the first sentence of each help, and the examples that it ends with
+COMMANDS = {  # the examples with which the help of each ends
     "fit": (
-        "Fit the maximum-margin classifier and certify its margin.",
         "momentron fit patients.csv --target outcome",
         "momentron fit digits --kernel rbf -C 10 --save model.npz",
         "momentron fit large.npy --out-of-core --memory 2GB --checkpoint state",
     ),
     "predict": (
-        "Classify rows with a saved model; the answer is CSV with one line per row.",
         "momentron predict model.npz new.csv -o labels.csv",
         "momentron predict model.npz new.csv --decision",
     ),
     "check": (
-        "Decide whether a hyperplane separates the classes, and prove it in exact arithmetic.",
         "momentron check patients.csv --target outcome --features",
         "momentron check patients.csv --target outcome --proof proof.json",
     ),
-    "verify": (
-        "Check a proof of separability in exact arithmetic, trusting no solver.",
-        "momentron verify proof.json patients.csv --target outcome",
-    ),
+    "verify": ("momentron verify proof.json patients.csv --target outcome",),
     "race": (
-        "Run several methods for the same number of passes and compare their margins.",
         "momentron race digits --passes 500 --plot race.png",
         "momentron race iris --method momentum --method batch-perceptron",
     ),
     "report": (
-        "Write an HTML page with the verdict, its proof, pictures, and how to repeat it.",
         "momentron report patients.csv --target outcome -o report.html",
         "momentron report digits --classes 3 8",
     ),
-    "info": (
-        "Print versions, linear algebra libraries, threads and data folders, for bug reports.",
-        "momentron info --json",
-    ),
+    "info": ("momentron info --json",),
 }
 SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
@@ -65,30 +51,15 @@ def _epilog(lines: Iterable[str]) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
+app = typer.Typer(no_args_is_help=True, **SETTINGS)
+for name, examples in COMMANDS.items():
+    app.command(name, epilog=_epilog(examples))(getattr(commands, name))
+
+
 def load_command(name: str) -> Any:
-    """A command with its options; its module, which takes a second, is imported now."""
-    single = typer.Typer(add_completion=False, **SETTINGS)
-    function = getattr(import_module(f"momentron.cli.{name}"), name)
-    single.command(name, epilog=_epilog(COMMANDS[name][1:]))(function)
-    return typer.main.get_command(single)
-
-
-class Commands(TyperGroup):
-    """Commands that are loaded when they are called, and not for the overview."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name, _, rest = super().resolve_command(ctx, args)
-        for word in takewhile(lambda word: not word.startswith("-"), rest):
-            path = Path(word).expanduser()
-            is_file = path.suffix not in ("", ".scale")  # letter.scale is a known dataset
-            if is_file and not path.exists():
-                raise InputError(f"{word} does not exist; check the path")
-        return name, load_command(str(name)), rest
-
-
-app = typer.Typer(cls=Commands, no_args_is_help=True, **SETTINGS)
-for name, (sentence, *_) in COMMANDS.items():
-    app.command(name, help=sentence)(lambda: None)
+    """A command with its options."""
+    group: Any = typer.main.get_command(app)
+    return group.commands[name]
 
 
 def _print_version(asked: bool) -> None:
@@ -97,7 +68,7 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(epilog=_epilog(COMMANDS[name][1] for name in ("fit", "check", "report")))
+@app.callback(epilog=_epilog(COMMANDS[name][0] for name in ("fit", "check", "report")))
 def common(
     version: Annotated[
         bool,

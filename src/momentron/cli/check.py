@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from momentron.cli.inputs import MaxTime, OrderOption, Source, as_order, load_design, reads_data
+from momentron.cli.commands import Source
+from momentron.cli.inputs import as_order, load_design
 from momentron.cli.output import answer, cell, progress, say_facts, say_json
 from momentron.data.safefiles import require_writable
 from momentron.separability import FeatureRole, Verdict, check_separability, feature_roles
@@ -26,61 +27,24 @@ ROWS_SHOWN = 10
 ESTIMATES_SHOWN = 40
 
 
-@reads_data()
 def check(
-    source: Source,
-    family: Annotated[
-        str | None,
-        "binomial, multinomial, ordinal, poisson, negative-binomial or truncated-poisson; "
-        "binomial or multinomial by default.",
-    ] = None,
-    link: Annotated[
-        str | None,
-        "logit (the default), probit, cloglog, loglog, cauchit, cdf; log or logc for "
-        "binomial models; log for counts.",
-    ] = None,
-    order: OrderOption = None,
-    intercept: Annotated[bool, "Fit an intercept."] = True,
-    decimals: Annotated[
-        str, "Read floats as their shortest decimals, or as binary numbers."
-    ] = "shortest",
-    max_time: MaxTime = None,
-    proof: Annotated[Path | None, "Write the proof to this JSON file."] = None,
-    reference: Annotated[
-        str | None,
-        "Reference class of multinomial contrasts; with the links log and logc, the "
-        "class that is not the event.",
-    ] = None,
-    features: Annotated[
-        bool, "Find the features without which the classes are not separable."
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    source: Source, proof: Path | None, features: bool, as_json: bool, **options: Any
 ) -> None:
-    """Decide whether a hyperplane separates the classes, and prove it in exact arithmetic.
-
-    Exit code 0: separable. 3: quasi-separable. 4: overlapping. 5: undecided. 2: bad input.
-    """
+    """Print the verdict; `options` are those of `check_separability`."""
     if proof is not None:
         require_writable(proof)
     design, taken = load_design(source)
+    max_time, options["order"] = options["max_time"], as_order(options["order"])
+    options["fit_intercept"] = options.pop("intercept")
     with progress("deciding separability", max_time=max_time, quiet=as_json):
-        verdict = check_separability(
-            design,
-            fit_intercept=intercept,
-            family=family,
-            link=link,
-            order=as_order(order),
-            decimals=decimals,
-            reference=reference,
-            max_time=max_time,
-        )
+        verdict = check_separability(design, **options)
     roles: list[FeatureRole] = []
     if features and verdict.kind in ("separable", "quasi-separable"):
         with progress("finding the features needed", max_time=max_time, quiet=as_json):
             roles = feature_roles(verdict, design.X, design.y, max_time=max_time)
     order_taken = [f"order {' < '.join(verdict.classes)}"] if verdict.family == "ordinal" else []
     found = summarise(design, verdict, roles)
-    summary = {"data": source.title, "read": [*taken, *order_taken]} | found
+    summary = {"data": source.name, "read": [*taken, *order_taken]} | found
     show = partial(say_json if as_json else print_summary, summary)
     answer(show, proof, verdict.to_json(), word=None if as_json else "saved")
     raise typer.Exit(EXIT_CODES[verdict.kind])
@@ -159,7 +123,7 @@ def print_summary(summary: dict[str, Any]) -> None:
         _print_table("classes in the joint model", columns, rows)
     row_names = summary["row_names"] or range(summary["rows"])
     conflict = sorted(summary["conflict"], key=lambda row: -row[3])
-    title = f"conflict: {len(conflict)} rows whose weighted class averages coincide"
+    title = f"conflict: no hyperplane separates these {len(conflict)} rows strictly"
     rows = [[row_names[i], a, b, f"{w:.6g}"] for i, a, b, w in conflict]
     _print_table(title, ("row", "class", "against", "weight"), rows)
 
@@ -173,10 +137,7 @@ def _facts(summary: dict[str, Any]) -> list[tuple[str, object]]:
     shown = ", ".join(f"{name} ({value:+.4g})" for name, value in directed[:ROWS_SHOWN])
     others = ", …" if len(directed) > ROWS_SHOWN else "; others 0"
     constant = ", ".join(summary["constant"][:ROWS_SHOWN])
-    boundary = [row_names[i] for i in summary["boundary_rows"]]
-    pairs = [f"{row_names[i]} ({a} against {b})" for i, a, b in summary["boundary_pairs"]]
-    strict = [n for pair in summary["class_pairs"] for n in pair["strict"] or ()]
-    n_pairs = sum(strict) + len(pairs) if strict else None
+    separated = [row_names[i] for i in summary["separated_rows"]]
     is_asked = summary["needed_features"] or summary["spare_features"]
     needed, spare = (
         _some([feature_names[j] for j in found], summary["features"]) if is_asked else ""
@@ -195,8 +156,7 @@ def _facts(summary: dict[str, Any]) -> list[tuple[str, object]]:
         ("caveat", summary["caveat"]),
         ("constant", f"{constant}: aliased, each repeats the intercept" if constant else ""),
         ("direction", f"{shown}{others}" if shown else ""),
-        ("on the boundary", _some(boundary, summary["rows"]) if is_quasi else ""),
-        ("boundary pairs", _some(pairs, n_pairs) if pairs else ""),
+        ("separated rows", _some(separated, summary["rows"]) if is_quasi else ""),
         ("needed features", needed),
         ("spare features", spare),
         ("time", f"{summary['seconds']:.3f} s"),
@@ -217,10 +177,9 @@ def _print_table(
     Console(highlight=False, soft_wrap=True).print(table)
 
 
-def _some(entries: Sequence[Any], total: int | None) -> str:
+def _some(entries: Sequence[Any], total: int) -> str:
     """How many there are, and the first few of them."""
     if not entries:
         return f"none of {total}"
-    of = "" if total is None else f" of {total}"
     shown = ", ".join(map(str, entries[:ROWS_SHOWN]))
-    return f"{len(entries)}{of}: {shown}{', …' if len(entries) > ROWS_SHOWN else ''}"
+    return f"{len(entries)} of {total}: {shown}{', …' if len(entries) > ROWS_SHOWN else ''}"

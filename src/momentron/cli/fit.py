@@ -1,18 +1,18 @@
 """`momentron fit`: the certified margin of a data set."""
 
-import math
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
 
 from momentron.api import fit as fit_plan
 from momentron.api import plan_fit, reads_in_blocks
-from momentron.cli.inputs import MaxTime, Source, load_data, named_solver, reads_data
+from momentron.cli.commands import Source
+from momentron.cli.inputs import load_data, named_solver
 from momentron.cli.model import Classifier, write_model
 from momentron.cli.output import answer, say_facts, say_json
 from momentron.data.files.table import naming
@@ -22,68 +22,21 @@ from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
 from momentron.fitting.fits import Fits
 from momentron.fitting.options import FitOptions
 from momentron.rows.validation import TrainingData, require_class_weight
-from momentron.status import Predictor
+from momentron.status import Predictor, Status
 from momentron.streams import BlockData
 
 # what a summary has from the result as it is
 SAME = ("method", "lower", "upper", "gap", "margin", "is_soft", "passes", "seconds")
 
 
-@reads_data("formula", "failures")
-def fit(
-    source: Source,
-    method: Annotated[
-        str, "auto, momentum, batch-perceptron, …, or module:Class of a solver."
-    ] = "auto",
-    tol: Annotated[float, "Relative gap to certify."] = 1e-6,
-    max_iter: Annotated[int | None, "Iteration budget."] = None,
-    max_time: MaxTime = None,
-    max_memory: Annotated[str | None, "Memory limit, not counting the data, such as 1GB."] = None,
-    intercept: Annotated[bool, "Fit an unpenalised intercept."] = True,
-    C: Annotated[
-        float,
-        typer.Option("-C", "--C", help="Cost of slack (soft margin); inf means the hard margin."),
-    ] = math.inf,
-    penalty: Annotated[str, "What slack costs: squared_hinge or hinge."] = "squared_hinge",
-    class_weight: Annotated[
-        str | None, "balanced, or weights such as 0=1,1=20: factors of C by class."
-    ] = None,
-    kernel: Annotated[
-        str | None, "rbf, poly, laplacian, linear; precomputed: X is the matrix."
-    ] = None,
-    gamma: Annotated[str, "Kernel parameter: scale, auto or a number."] = "scale",
-    degree: Annotated[int, "Kernel parameter, for poly: its degree."] = 3,
-    coef0: Annotated[float, "Kernel parameter, for poly: its constant."] = 0.0,
-    cache_size: Annotated[float, "Memory for kernel values, in MB."] = 1000.0,
-    save: Annotated[Path | None, "Write the model to this .npz file."] = None,
-    out_of_core: Annotated[
-        bool | None,
-        typer.Option(
-            "--out-of-core/--in-memory",
-            help="Read DATA from disk in every pass, or once; chosen from its size by default.",
-        ),
-    ] = None,
-    memory: Annotated[
-        str | None,
-        "Memory limit for --out-of-core, about 700MB by default, besides some 200 bytes "
-        "per row, or per row and class if there are more than two.",
-    ] = None,
-    dask: Annotated[
-        str | None, "Dask scheduler address; its workers read DATA and keep it."
-    ] = None,
-    checkpoint: Annotated[Path | None, "Save progress to this file, and resume from it."] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Fit the maximum-margin classifier and certify its margin.
-
-    Exit code 0: answered. 1: a budget ended first. 2: bad input.
-    """
-    given = locals()
+def fit(source: Source, save: Path | None, as_json: bool, **given: Any) -> None:
+    """Print the certified margin; `given` are the options of `max_margin`, and of `BlockData`."""
     with suppress(ValueError):  # of "scale" and "auto"
-        given["gamma"] = float(gamma)
-    for path in (save, checkpoint):
-        if path is not None:
-            require_writable(path)
+        given["gamma"] = float(given["gamma"])
+    for path in filter(None, (save, given["checkpoint"])):
+        require_writable(path)
+    out_of_core, memory, dask = (given[name] for name in ("out_of_core", "memory", "dask"))
+    kernel, class_weight = given["kernel"], given.pop("class_weight")
     data, classes = source.data, source.classes
     wants_blocks = bool(out_of_core) or dask is not None or memory is not None
     if wants_blocks and (data is None or classes is not None or out_of_core is False):
@@ -91,7 +44,7 @@ def fit(
             "--out-of-core, --memory and --dask need DATA, and exclude --classes and --in-memory"
         )
     blocks = BlockData(data or "", source.target, memory, dask)
-    given |= {"method": named_solver(method), "fit_intercept": intercept, "class_weight": None}
+    given |= {"method": named_solver(given["method"]), "fit_intercept": given["intercept"]}
     given["block_size"] = blocks.block_size if wants_blocks else None
     options = FitOptions.among(given | {"verbose": 0 if as_json else 1})
     is_file = data is not None and Path(data).expanduser().exists()  # else a known dataset, or none
@@ -112,7 +65,7 @@ def fit(
         columns, taken = table.columns, table.taken
     model = MaxMarginClassifier() if kernel is None else KernelMaxMarginClassifier(kernel=kernel)
     model._take(plan.data, found)
-    summary = summarise(model, found, plan.data, source.title, taken)
+    summary = summarise(model, found, plan.data, source.name, taken)
     show = partial(say_json if as_json else print_summary, summary)
     write = partial(write_model, model=model, columns=columns)
     answer(show, save, write, word=None if as_json else "saved")
@@ -120,7 +73,7 @@ def fit(
 
 
 def _require_blocks(source: Source, class_weight: str | None) -> None:
-    """Refuse what is said of a table where a file is read in every pass."""
+    """Refuse options of tables where a file is read in every pass."""
     if source.weight is not None or class_weight not in (None, "balanced"):
         raise InputError(
             "--weight and --class-weight, other than 'balanced', need the data in memory "
@@ -183,11 +136,15 @@ def print_summary(summary: dict[str, Any]) -> None:
     margin, quantity = f"{'best' if len(classes) == 2 else 'joint'} margin", ""
     if summary["is_soft"]:
         margin, quantity = "soft margin", "1/√(2·objective) "
-    interval = f"in [{summary['lower']:.12g}, {summary['upper']:.12g}]"
-    classifier = ""
-    if summary["classifier"] != Predictor.MARGIN:  # not the one that was asked for
-        hint = "" if summary["is_soft"] else "; for a soft margin pass -C, such as -C 1"
-        classifier = f"{summary['classifier']}{hint}"
+    is_overlap = summary["status"] == Status.NOT_SEPARABLE
+    gap = "" if is_overlap else f", relative gap {summary['gap']:.2e}"
+    interval = f"{quantity}in [{summary['lower']:.12g}, {summary['upper']:.12g}]{gap}"
+    support, classifier = f"{summary['support']} of {n} rows", summary["classifier"]
+    if classifier in (Predictor.LOGISTIC, Predictor.CONSTANT):
+        support, classifier = "", f"the fallback, {classifier}"
+        if not summary["is_soft"]:
+            when = "" if is_overlap else "if the classes overlap, "
+            classifier += f"; {when}pass -C for a soft margin, such as -C 1"
     error, seconds = summary["training_error"], summary["seconds"]
     steps = counted(summary["iterations"], "iteration")
     passes, read = counted(summary["passes"], "pass"), summary.get("bytes_read", 0)
@@ -195,9 +152,9 @@ def print_summary(summary: dict[str, Any]) -> None:
     facts = [
         ("read", "; ".join(summary.get("read", ()))),
         ("verdict", summary["status"]),
-        (margin, f"{quantity}{interval}, relative gap {summary['gap']:.2e}"),
-        ("support", f"{summary['support']} of {n} rows"),
-        ("classifier", classifier),
+        (margin, interval),
+        ("support", support),
+        ("classifier", "" if classifier == Predictor.MARGIN else classifier),
         ("training error", "not counted" if error is None else f"{error:.4%}"),
         ("work", f"{summary['method']}, {steps}, {passes}, {seconds:.3f} s"),
         ("read", speed),

@@ -3,10 +3,9 @@
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from joblib import cpu_count
 from threadpoolctl import threadpool_info
 
@@ -20,10 +19,8 @@ OPTIONAL = ("matplotlib", "python-flint", "torch", "pyarrow", "dask")
 OF_LIBRARY = ("internal_api", "version", "num_threads", "threading_layer", "architecture")
 
 
-def info(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Print versions, linear algebra libraries, threads and data folders, for bug reports."""
+def info(as_json: bool) -> None:
+    """Print what there is."""
     here, missing = versions(*NEEDED, *OPTIONAL), f"none ({ENVIRONMENT} is not set)"
     found: dict[str, Any] = {
         "versions": here,

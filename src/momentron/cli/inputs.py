@@ -1,129 +1,20 @@
 """What commands are told: data, from a file or by the name of a known set, and methods."""
 
-import functools
 import inspect
 import sys
-from collections.abc import Callable
-from dataclasses import Field, dataclass, fields
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
-
-import typer
+from typing import Any
 
 from momentron import datasets
+from momentron.cli.commands import Source
 from momentron.data.arguments import meant
-from momentron.data.files import Table, TableOptions, read_data, read_frame
+from momentron.data.files import Table, read_data, read_frame
 from momentron.data.files.table import naming
 from momentron.errors import InputError, one_line, short, some
 from momentron.separability.designs import Design, read_design
 from momentron.separability.designs.design_formulas import columns_of
 from momentron.solvers import SOLVERS, Solver
-
-MaxTime = Annotated[float | None, "Time budget in seconds."]
-OrderOption = Annotated[
-    str | None, "For the family ordinal: its labels, lowest first, such as low,mid,high."
-]
-
-
-@dataclass(frozen=True)
-class Source(TableOptions):
-    """The data as the command line names them; each field is an argument or an option."""
-
-    data: Annotated[
-        str | None,
-        typer.Argument(
-            help="CSV, TSV, svmlight, NPZ, NPY or Parquet file (also .gz, .bz2), or the name of a "
-            "known dataset; scikit-learn's digits dataset if omitted."
-        ),
-    ] = None
-    classes: Annotated[
-        tuple[str, str] | None, typer.Option(help="Keep only the rows of these two classes.")
-    ] = None
-    formula: Annotated[
-        str | None, typer.Option(help="Such as 'y ~ C(treat) * dose'; needs the extra formula.")
-    ] = None
-
-    @property
-    def path(self) -> Path | None:
-        """The file, possibly of a bundled table; None for any other known dataset."""
-        if self.data is None or Path(self.data).exists():
-            return None if self.data is None else Path(self.data)
-        if self.data in datasets.TABLES:
-            return Path(datasets.table_path(self.data))
-        return None if self.data in datasets.DATASETS else Path(self.data)
-
-    @property
-    def title(self) -> str:
-        """What to call the data."""
-        name = Path(self.data or "digits").name
-        pair = "" if self.path else " against ".join(self.classes or ())
-        return f"{name}, {pair}" if pair else name
-
-    def words(self) -> list[str]:
-        """The options as a shell takes them, to repeat a command."""
-        said: list[str] = []
-        for option in OPTIONS:
-            name, value = f"--{option.name.replace('_', '-')}", getattr(self, option.name)
-            for entry in value if isinstance(value, list) else [value]:
-                if entry is True:
-                    said.append(name)
-                elif entry and option.name != "data":
-                    said += [name, *([entry] if isinstance(entry, str) else entry)]
-        return said
-
-
-def _option(field: Field[Any], kind: Any) -> inspect.Parameter:
-    """The parameter of commands for a field; options of tables are texts or flags."""
-    (about,) = kind.__metadata__
-    if isinstance(about, str):
-        texts: Any = str | None if field.default is None else list[str] | None
-        kind = Annotated[bool if field.default is False else texts, about]
-    place, default = inspect.Parameter.POSITIONAL_OR_KEYWORD, field.default or None
-    option = inspect.Parameter(field.name, place, default=default, annotation=kind)
-    return _for_typer(option, f"--{field.name.replace('_', '-')}")
-
-
-def _for_typer(option: inspect.Parameter, *names: str) -> inspect.Parameter:
-    """The parameter as typer reads it: a text next to a type is the help of an option."""
-    kind = option.annotation
-    (about,) = getattr(kind, "__metadata__", (None,))
-    if not isinstance(about, str):
-        return option
-    return option.replace(annotation=Annotated[kind.__origin__, typer.Option(*names, help=about)])
-
-
-KINDS = get_type_hints(Source, include_extras=True)
-OPTIONS = [
-    _option(f, KINDS[f.name]) for f in fields(Source) if hasattr(KINDS[f.name], "__metadata__")
-]
-
-
-def reads_data(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of `Source` in place of its parameter `source`.
-
-    Some may be left out, where a command has no use for them. The command's own options may have
-    their help as a text next to the type, as those of tables do.
-    """
-    options = [option for option in OPTIONS if option.name not in left_out]
-
-    def extended(command: Callable[..., None]) -> Callable[..., None]:
-        own = list(map(_for_typer, inspect.signature(command).parameters.values()))
-        at = [p.name for p in own].index("source")
-
-        @functools.wraps(command)
-        def run(**given: Any) -> None:
-            said = {p.name: given.pop(p.name) for p in options}
-            source = Source(**{name: v for name, v in said.items() if v is not None})
-            command(source=source, **given)
-
-        listed = [*own[:at], *options, *own[at + 1 :]]
-        described: Any = run
-        described.__signature__ = inspect.Signature(listed, return_annotation=None)
-        described.__annotations__ = {p.name: p.annotation for p in listed}
-        return run
-
-    return extended
 
 
 def as_order(text: str | None) -> list[str] | None:
@@ -131,11 +22,24 @@ def as_order(text: str | None) -> list[str] | None:
     return None if text is None else [label.strip() for label in text.split(",")]
 
 
+def _path(source: Source) -> Path | None:
+    """The file, possibly of a bundled table; None for any other known dataset."""
+    data = source.data
+    if data is not None and Path(data).expanduser().exists():
+        return Path(data)
+    if data in datasets.TABLES:
+        return datasets.table_path(data)
+    if data is None or data in datasets.DATASETS:
+        return None
+    hint = meant(data, [*datasets.DATASETS, *datasets.TABLES]) or "; check the path"
+    raise InputError(f"{data} is neither a file nor a known dataset{hint}")
+
+
 def load_data(source: Source) -> Table:
     """DATA of the command line, which no formula changes."""
-    name = source.data or "digits"
-    if source.path is not None:
-        return read_data(source.path, source.target, classes=source.classes, options=source)
+    name, path = source.data or "digits", _path(source)
+    if path is not None:
+        return read_data(path, source.target, classes=source.classes, options=source)
     if source.weight is not None:
         raise InputError(f"--weight {source.weight} needs a file with that column; give DATA")
     with naming(name):
@@ -153,11 +57,10 @@ def load_design(source: Source) -> tuple[Design, list[str]]:
         return Design.of(data.X, data.y, data.weights, **names), data.taken
     if source.target is not None or source.classes is not None:
         raise InputError("--formula names its own outcome; leave --target and --classes out")
-    if source.path is None:
+    path = _path(source)
+    if path is None:
         raise InputError("--formula needs DATA, a table whose columns it names")
-    frame, notes = read_frame(
-        source.path, source, lambda names: columns_of(formula, names, source.weight)
-    )
+    frame, notes = read_frame(path, source, lambda names: columns_of(formula, names, source.weight))
     design = read_design(formula, data=frame, sample_weight=source.weight)
     return design, [f"formula {formula}", f"features {some(design.feature_names or [])}", *notes]
 

@@ -12,11 +12,6 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from pathlib import Path
 from typing import IO, Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import Progress, TimeElapsedColumn
-from rich.text import Text
-
 from momentron.data.safefiles import reason, write_atomically
 from momentron.errors import InputError
 from momentron.views.markup import in_encoding, printable
@@ -44,8 +39,10 @@ def complain(text: str) -> None:
     say(f"momentron: {lines[0]}", file=sys.stderr)
 
 
-def cell(text: object) -> Text:
+def cell(text: object) -> Any:
     """A cell of a table, or another text that rich lays out."""
+    from rich.text import Text  # rich takes a tenth of the time in which help is shown
+
     return Text(printable(text))
 
 
@@ -58,6 +55,10 @@ def progress(
     `words` say what is being done; after `max_time` seconds the work ends in any case. What is
     yielded takes what is being done now, and the share of the work that is done.
     """
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress, TimeElapsedColumn
+
     if max_time is not None:
         words = f"{words}, at most {max_time:g} s"
     console = Console(stderr=True)

@@ -2,13 +2,11 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
-import typer
 
-from momentron.cli.inputs import Source, reads_data
+from momentron.cli.commands import Source
 from momentron.cli.model import load_model
 from momentron.cli.output import print_data, say
 from momentron.data.files import read_rows
@@ -17,30 +15,8 @@ from momentron.errors import InputError, some
 from momentron.result import labels_of
 
 
-@reads_data("data", "classes", "formula", "drop_na", "dummies", "weight", "failures")
-def predict(
-    model: Annotated[Path, typer.Argument(help="A model that `momentron fit --save` wrote.")],
-    data: Annotated[
-        str, typer.Argument(help="The rows: any file that `fit` reads, with labels or without.")
-    ],
-    source: Source,
-    decision: Annotated[
-        bool, typer.Option("--decision", help="Decision values instead of labels.")
-    ] = False,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Write the CSV to this file.")
-    ] = None,
-) -> None:
-    """Classify rows with a saved model; the answer is CSV with one line per row.
-
-    Rows with a missing feature give an empty line, "", so that lines match rows.
-
-    Columns are found by name where both tables have a header: their order does not matter, a
-    missing one is refused, and others are ignored with a note on standard error. Without a header
-    they are taken by position: a table with as many columns as the model has features has no
-    labels, one with a column more has them. If there are labels, the errors are counted on
-    standard error.
-    """
+def predict(model: Path, data: str, source: Source, decision: bool, out: Path | None) -> None:
+    """Write the labels or the decision values of all the rows."""
     if out is not None:
         require_writable(out)
     elif getattr(sys.stdout, "is_gone", False):

@@ -2,31 +2,19 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from momentron.cli.inputs import Source, load_data, named_solver, reads_data
+from momentron.cli.commands import Source
+from momentron.cli.inputs import load_data, named_solver
 from momentron.cli.output import answer, progress, say
 from momentron.estimators.racing import DEFAULT_METHODS
 from momentron.estimators.racing import race as run_race
 from momentron.views.display.style import picture_of, require_picture, saved_figure
 
 
-@reads_data("formula", "weight", "failures")
 def race(
-    source: Source,
-    methods: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--method", help="A method to run, or module:Class of a solver; repeat for more."
-        ),
-    ] = None,
-    passes: Annotated[int, typer.Option(min=2, help="Passes over the data for each.")] = 1000,
-    intercept: Annotated[bool, "Fit an unpenalised intercept."] = True,
-    plot: Annotated[Path | None, "Save a plot to this file."] = None,
+    source: Source, methods: list[str] | None, passes: int, intercept: bool, plot: Path | None
 ) -> None:
-    """Run several methods for the same number of passes and compare their margins."""
+    """Run the methods, and print how far each came."""
     solvers = {name: named_solver(name) for name in methods or DEFAULT_METHODS}
     if plot is not None:
         require_picture(plot)

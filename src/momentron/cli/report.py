@@ -15,14 +15,15 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
 
 from momentron.cli.check import EXIT_CODES
+from momentron.cli.commands import Source
 from momentron.cli.info import versions
-from momentron.cli.inputs import MaxTime, Source, load_design, reads_data
+from momentron.cli.inputs import load_design
 from momentron.cli.output import answer, progress, say_facts
 from momentron.data.safefiles import require_writable
 from momentron.errors import one_line
@@ -55,20 +56,8 @@ ROLES = {  # of a feature, by whether it is needed: in a table, and in a sentenc
 }
 
 
-@reads_data("formula", "weight", "failures")
-def report(
-    source: Source,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Write the page to this file.")] = Path(
-        "report.html"
-    ),
-    intercept: Annotated[bool, "Allow an intercept."] = True,
-    max_time: MaxTime = None,
-) -> None:
-    """Write an HTML page with the verdict, its proof, pictures, and how to repeat it.
-
-    The page needs no network and no scripts; drawing it needs the extra plot (matplotlib). The time
-    budget is for each step. Exit codes are the same as for `momentron check`.
-    """
+def report(source: Source, out: Path, intercept: bool, max_time: float | None) -> None:
+    """Examine the data, and write the page."""
     require_writable(out)
     require()
     design, _ = load_design(source)

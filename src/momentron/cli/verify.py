@@ -2,11 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from momentron.cli.inputs import MaxTime, OrderOption, Source, as_order, load_design, reads_data
+from momentron.cli.commands import Source
+from momentron.cli.inputs import as_order, load_design
 from momentron.cli.output import complain, say
 from momentron.data.files.table import require_file
 from momentron.data.safefiles import open_regular
@@ -21,20 +21,8 @@ from momentron.verify.limits import MAX_CHARACTERS, load_proof
 REJECTED = 1
 
 
-@reads_data()
-def verify(
-    proof: Annotated[Path, typer.Argument(help="A proof written by `momentron check --proof`.")],
-    source: Source,
-    order: OrderOption = None,
-    max_time: MaxTime = None,
-) -> None:
-    """Check a proof of separability in exact arithmetic, trusting no solver.
-
-    Use the same table options as for `momentron check`, so that the file is read the same way.
-
-    Exit code 0: the proof holds. 1: it does not hold, or its verdict is undecided. 2: a file cannot
-    be read.
-    """
+def verify(proof: Path, source: Source, order: str | None, max_time: float | None) -> None:
+    """Check the proof, and say what it proves."""
     require_file(proof)
     with open_regular(proof) as file:
         content = file.read(MAX_CHARACTERS + 1)  # one too many shows that a file is too long

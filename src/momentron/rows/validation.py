@@ -38,8 +38,8 @@ class TrainingData:
     codes: np.ndarray  # the place of each row's label among them
     sample_weight: np.ndarray | None = None  # how often each row counts
     weights: np.ndarray | None = None  # factors of C, all positive; None where all are 1
-    kept: np.ndarray | None = None  # the numbers of these rows, where others had no weight,
-    n_given: int | None = None  # among so many that were passed
+    kept: np.ndarray | None = None  # the numbers of these rows, where others had no weight
+    n_given: int | None = None  # of how many rows that were passed
 
     @classmethod
     @standard_arithmetic()

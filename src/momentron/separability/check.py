@@ -318,7 +318,7 @@ class _Decision:
     def _from_floats(
         self, proposal: Proposal, conflict: ExactWeights | None, bits: int
     ) -> dict[str, Any]:
-        """The exact proof nearest to the proposal, whose free weights have so many bits."""
+        """The exact proof nearest to the proposal, whose free weights have this many bits."""
         cone, (w, strict, q, support) = self.cone, proposal
         if strict.all():
             return self._closed(cone.rows.whole(w), [])

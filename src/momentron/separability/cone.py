@@ -79,7 +79,7 @@ class ExactRows:
     def _pieces(self, rows: Any, bits: int) -> Iterator[tuple[int, Any]]:
         """(position of the first, integers) of some rows, a piece at a time.
 
-        Sums of their products with numbers of so many bits fit into their type.
+        Sums of their products with numbers of this many bits fit into their type.
         """
         every = self.places if rows is None else self.places[rows]
         n = every.shape[0]

@@ -221,7 +221,7 @@ def exact_pair(cone: Cone) -> tuple[Point, list[ExactWeights], ExactWeights | No
         if not any(r):
             break
         sides, earlier = (as_lists(fmpz_mat([u]) * every.transpose())[0] for u in (r, w))
-        # so much of the earlier directions that their strict pairs stay strict
+        # enough of the earlier directions that their strict pairs stay strict
         longer = max([0, *(-sides[i] // earlier[i] for i in strict)])
         w = [(longer + 1) * old + v for old, v in zip(w, r, strict=True)]
         strict += [i for i in left if sides[i] > 0]

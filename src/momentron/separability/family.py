@@ -193,7 +193,7 @@ def modelled(
     if known is None:
         listed = some([repr(name) for name in family.classes])
         raise InputError(
-            f"family='ordinal': the labels {listed} have no order of their own; give it, lowest "
+            f"family='ordinal': the labels {listed} have no natural order; give it, lowest "
             "first, as order=[…] (--order on the command line), or make y an ordered categorical, "
             "pd.Categorical(y, […], ordered=True), or numbers"
         )

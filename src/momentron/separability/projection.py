@@ -166,7 +166,7 @@ def propose(rows: Rows) -> Proposal:
         is_clear = sides[left] > max(SAME, CLEAR * float(sides[left].max()))
         if not is_clear.any():
             raise NotFound("a direction without errors has no row strictly on its side")
-        # so much of the earlier directions that their strict rows stay strict
+        # enough of the earlier directions that their strict rows stay strict
         below, gains = sides[strict], rows.sides(w)[strict]
         w = r + (1.0 + 2.0 * np.max(-below / gains, initial=0.0)) * w
         w /= np.linalg.norm(w)

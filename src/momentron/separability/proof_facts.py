@@ -254,7 +254,7 @@ class ProofFacts:
         return self._rows.names
 
     def row_name(self, row: int) -> Any:
-        """What to call a row: its name where it has one, else its number, counted from 0."""
+        """The label of a row: its name where it has one, else its number, counted from 0."""
         return row if self.row_names is None else self.row_names[row]
 
     @property

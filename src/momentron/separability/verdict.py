@@ -55,7 +55,7 @@ class Verdict(ProofFacts):
     Attributes
     ----------
     kind : {"separable", "quasi-separable", "overlapping", "undecided"}
-        Complete separation, quasi-complete separation and overlap, in the statisticians' words.
+        Complete separation, quasi-complete separation and overlap, as statisticians call them.
         With more than two classes they speak of joint separation: weights w_c with
         (w_c − w_j)·x > 0 for every x of class c and every other class j.
     lower, upper : float
@@ -245,7 +245,7 @@ class Verdict(ProofFacts):
             names = ("row", "class", "against", "weight")
             heaviest = sorted(self.conflict, key=lambda s: -s.weight)[:SHOWN]
             named = [(self.row_name(s.row), s.label, s.against, s.weight) for s in heaviest]
-            words = f"{len(self.conflict)} rows in conflict: their weighted class averages coincide"
+            words = f"{len(self.conflict)} rows in conflict: no hyperplane separates them strictly"
             parts.append(f"<div>{words}</div>" + rows_table(names, named))
         return card("Verdict", escape(self.sentence), self.lower, self.upper, *parts)
 

@@ -11,7 +11,7 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from momentron.arithmetic.clock import OutOfTime, Work, require_time
-from momentron.errors import InputError, one_line
+from momentron.errors import InputError, counted, one_line
 from momentron.rows.validation import clean_weights
 from momentron.solvers.checkpoint import taken, unusable
 from momentron.streams.blocks import Block, as_block
@@ -40,7 +40,7 @@ class Stream(ABC):
         self.nbytes, self.seconds = 0, 0.0  # and what that took in total
         self.share = 0.0  # of the present pass that is done, or was when it failed
         self._checksums: dict[int, int] = {}
-        self._clock = 0.0
+        self._clock = self._begun = 0.0
 
     def run_first(self, task: Any) -> Any:
         """A pass that all later ones must agree with: they must read the same blocks."""
@@ -53,7 +53,8 @@ class Stream(ABC):
         `task(block, so_far)` may use what earlier blocks gave to save work, never to change the
         sum. `task.merge(a, b)` is associative and commutative up to rounding, and may reuse a.
         """
-        self._clock, self.share = time.perf_counter(), 0.0
+        self._clock = self._begun = time.perf_counter()
+        self.share = 0.0
         try:
             found = self._fold(task)
         finally:
@@ -88,8 +89,11 @@ class Stream(ABC):
     def activity(self) -> str:
         """What is being read, as a table says it while a pass is running."""
         speed = self.nbytes / max(self.seconds, 1e-9) / 1e6
-        passes = self.passes + self.share
-        return f"{passes:.1f} passes, {self.nbytes / 1e9:.3f} GB read at {speed:.0f} MB/s"
+        read = f"{self.nbytes / 1e9:.4g} GB at {speed:.0f} MB/s"
+        if self.share in (0.0, 1.0):
+            return f"{counted(self.passes, 'pass')}, {read}"
+        left = (self._clock - self._begun) * (1.0 / self.share - 1.0)
+        return f"pass {self.passes + 1}: {self.share:.0%}, {left:.0f} s left, {read}"
 
     def require_same(self, number: int, checksum: int) -> None:
         """Refuse a block that is not what the first pass read."""

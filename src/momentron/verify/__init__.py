@@ -111,8 +111,8 @@ def _verify(proof: Any, X: Any, y: Any, order: Any, sample_weight: Any, names: A
         if meant != checked.classes:
             orders = [" < ".join(classes[:12]) for classes in (checked.classes, meant)]
             raise ProofError(
-                f"this proof orders the classes {orders[0]}, and the order meant is {orders[1]}; "
-                "pass order= (--order) if that of the proof is right"
+                f"this proof orders the classes {orders[0]}, but the data order them {orders[1]}; "
+                "pass order= (--order) if the order of the proof is right"
             )
     elif order is not None:
         raise ProofError(

@@ -33,7 +33,7 @@ SELDOM = 10.0  # seconds between two lines where none can be renewed, as in a lo
 SILENCE = 2.0  # seconds after which a table says that an iteration is still running
 
 HEADER = (
-    f"{'iteration':>9} {'passes':>8} {'margin':>13} {'lower':>13} {'upper':>13} "
+    f"{'iteration':>9} {'passes':>7} {'margin':>13} {'lower':>13} {'upper':>13} "
     f"{'gap':>9} {'seconds':>9}"
 )
 
@@ -134,7 +134,7 @@ class TableReporter:
 
     def _print_row(self, row: Row) -> None:
         line = (
-            f"{row.iteration:>9d} {row.passes:>8d} {row.margin:>13.6e} {row.lower:>13.6e} "
+            f"{row.iteration:>9d} {row.passes:>7d} {row.margin:>13.6e} {row.lower:>13.6e} "
             f"{row.upper:>13.6e} {relative_gap(row.lower, row.upper):>9.2e} {row.seconds:>9.3f}"
         )
         self._print(*([] if self._has_head else [HEADER]), line)

@@ -115,7 +115,7 @@ def _sixteen_or_more(size: np.ndarray) -> Attempt:
     near = np.rint(tail)
     rest = tail - near  # v·10^p = longest + rest, |rest| ≤ ½
     longest = np.where(usable, high, 0.0).astype(np.int64) + near.astype(np.int64)
-    half = 0.5 * np.spacing(size) * tens  # reading back allows so much, but for powers of two
+    half = 0.5 * np.spacing(size) * tens  # reading back allows this, except for powers of two
     last = longest % 10
     shorter = longest - last + np.where(last + rest > 5.0, 10, 0)
     distance = np.abs((shorter - longest).astype(np.float64) - rest)

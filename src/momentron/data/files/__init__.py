@@ -31,14 +31,13 @@ from momentron.data.files.formats import (
 from momentron.data.files.table import (
     SVMLIGHT,
     TEXT_TABLES,
-    FeatureColumns,
     Table,
-    TableOptions,
     naming,
     require_file,
     unpacked,
 )
 from momentron.data.files.text_tables import read_columns, text_of
+from momentron.data.table_options import FeatureColumns, TableOptions
 from momentron.errors import InputError, one_line, some
 
 __all__ = ["FeatureColumns", "Table", "TableOptions", "read_data", "read_frame", "read_rows"]

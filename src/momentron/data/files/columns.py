@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentron.data.files.table import FeatureColumns, Table, TableOptions
+from momentron.data.files.table import Table
+from momentron.data.table_options import FeatureColumns, TableOptions
 from momentron.errors import InputError, counted, one_line, short, some
 
 LABEL_NAMES = frozenset({"target", "label", "class", "y"})
@@ -325,7 +326,8 @@ def chosen_labels(present: list[Any], classes: Any, names: Mapping[Any, str] | N
             raise InputError(f"has no label {short(label)}; its labels: {some(present)}")
         chosen.add(by_key[exact_key(label)])
     if len(chosen) < 2:
-        raise InputError(f"would keep {len(chosen)} class; give at least 2 of: {some(present)}")
+        kept = counted(len(chosen), "class")
+        raise InputError(f"would keep {kept} of {some(present)}; give at least 2")
     return sorted(chosen)
 
 

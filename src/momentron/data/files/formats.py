@@ -21,7 +21,8 @@ from momentron.data.files.columns import (
     match_columns,
     position,
 )
-from momentron.data.files.table import FeatureColumns, Table, TableOptions, naming
+from momentron.data.files.table import Table, naming
+from momentron.data.table_options import FeatureColumns, TableOptions
 from momentron.errors import InputError, counted, one_line, short, some
 
 CSR_PARTS = ("X_data", "X_indices", "X_indptr", "X_shape")

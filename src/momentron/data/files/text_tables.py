@@ -23,7 +23,8 @@ from momentron.data.files.columns import (
     label_position,
     position,
 )
-from momentron.data.files.table import MISSING, TableOptions
+from momentron.data.files.table import MISSING
+from momentron.data.table_options import TableOptions
 from momentron.errors import InputError, counted, one_line, short
 
 # what some programs take for the end of a line, and others for a part of a cell
@@ -320,10 +321,10 @@ def _decimal_mark(found: FileColumns, columns: list[Column]) -> str:
     points = sum("." in cell and is_number(cell) for column in columns for cell in column)
     if points:
         raise InputError(
-            f"{where}, and {counted(points, 'cell')} with a decimal point; say --decimal , or ."
+            f"{where}, and {counted(points, 'cell')} with a decimal point; pass --decimal , or ."
         )
     if all(THOUSANDS.fullmatch(cell) for cells in commas.values() for cell in cells):
-        raise InputError(f"{where}, decimals or thousands; say --decimal , or remove the commas")
+        raise InputError(f"{where}, decimals or thousands; pass --decimal , or remove the commas")
     return ","
 
 

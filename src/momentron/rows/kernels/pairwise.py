@@ -97,7 +97,7 @@ class Points:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether sparse rows have so many entries that dense arithmetic is faster."""
+        """Whether sparse rows have enough entries for dense arithmetic to be faster."""
         return self.is_sparse and self.X.nnz >= DENSE_ENOUGH * self.n * self.d
 
     def tile(self, *, as_dense: bool = False) -> int:

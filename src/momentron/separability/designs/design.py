@@ -70,7 +70,7 @@ class GivenRows:
             differ = ((i, a, b) for i, (a, b) in both if a != b and (a == a or b == b))
             at, was, now = next(differ)
             raise InputError(
-                f"the index of frame is not that of the data that were checked: row {at} is "
+                f"the index of frame differs from the index of the checked data: row {at} is "
                 f"{now!r} and was {was!r}; pass the frame that was checked, in its order"
             )
         kept = take_rows(frame, np.setdiff1d(np.arange(self.n), rows))

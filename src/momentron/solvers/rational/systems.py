@@ -21,7 +21,7 @@ MAX_ELIMINATION = 3e11  # multiplications modulo the prime: some seconds
 IN_PROCESS = 1.0  # seconds of a call of python-flint, which nothing can interrupt
 LONGEST_WAIT = 1e6  # seconds, which a timeout can be
 MEMORY = 2 << 30  # bytes
-SHARE = 4  # at most one part in so many of the memory of the machine
+SHARE = 4  # at most a quarter of the machine's memory
 CHILD = """
 import marshal, sys
 from flint import fmpz_mat
@@ -42,7 +42,7 @@ def memory_cap() -> int:
 
 
 def require_memory(size: float, what: str) -> None:
-    """Raise TooLarge, before anything is built, unless so many bytes are within the cap."""
+    """Raise TooLarge, before anything is built, unless this many bytes are within the cap."""
     cap = memory_cap()
     if size > cap:
         raise TooLarge(
