@@ -230,6 +230,14 @@ def test_every_parameter_is_documented_with_its_type_and_its_default(door):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_every_attribute_is_documented(kind, data):
+    told = inspect.getdoc(kind).split("Attributes\n----------\n")[1].split("\n\n")[0]
+    names = {line.split(" : ")[0] for line in told.splitlines() if not line.startswith(" ")}
+    found = {name for name in vars(kind().fit(data.X, data.y)) if name.endswith("_")}
+    assert found - names == {"n_features_in_"}  # scikit-learn's own
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_pages_of_estimators_open_with_the_formula(kind):
     first, second, third, *_ = inspect.getdoc(kind).split("\n\n")
     assert third.startswith(".. math:: ") and "For" in second and "\n" not in first

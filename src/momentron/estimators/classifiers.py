@@ -18,7 +18,23 @@ from momentron.rows.validation import TrainingData
 
 
 class LinearMargin(MarginClassifier):
-    """What linear classifiers share: weights of the features, and their products with rows."""
+    """What linear classifiers share: weights of the features, and their products with rows.
+
+    Attributes
+    ----------
+    margin_ : float
+        Proven lower bound on the margin of this classifier, the least y (x·coef_ + intercept_)/
+        ‖coef_‖ over the training rows: negative if it misclassifies one of them.
+    coef_ : ndarray of shape (1, d), or (k, d) for k ≥ 3 classes
+        With a finite C in the scale of the problem above. Of unit length with C = inf:
+        `decision_function` of two classes is then a signed distance in the units of X.
+    dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
+        coef_ = dual_coef_ @ X[support_], up to the certified gap.
+        They are y_i q_i over the best margin, with q the certified weights. With many classes, each
+        class has, for its own rows, the sum of the weights of all wrong labels, and for others the
+        negative of its weight as a wrong label. With a finite C and penalty="hinge": y_i α_i,
+        0 ≤ α_i ≤ C_i, as in SVC. If nothing separates the classes: y_i q_i, weights that prove it.
+    """
 
     coef_: np.ndarray
     _explaining = ("result_", "support_", "dual_coef_")
@@ -54,35 +70,6 @@ class MaxMarginClassifier(LinearMargin, FittedClassifier):
     F_ic − F_ij between the output for the class c of example i and for each wrong label j, with
     F = X Wᵀ + b and one unpenalised intercept per class.
 
-    Attributes
-    ----------
-    margin_ : float
-        Proven lower bound on the margin of this classifier, the least y (x·coef_ + intercept_)/
-        ‖coef_‖ over the training rows: negative if it misclassifies one of them.
-    certificate_ : Certificate
-        Proven interval: with a finite C on 1/√(2 · least objective), with C = inf on the best
-        margin of any classifier.
-    coef_ : ndarray of shape (1, d), or (k, d) for k ≥ 3 classes
-        With a finite C in the scale of the problem above. Of unit length with C = inf:
-        `decision_function` of two classes is then a signed distance in the units of X.
-    intercept_ : ndarray of shape (1,), or (k,)
-    dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
-        coef_ = dual_coef_ @ X[support_], up to the certified gap.
-        They are y_i q_i over the best margin, with q the certified weights. With many classes, each
-        class has, for its own rows, the sum of the weights of all wrong labels, and for others the
-        negative of its weight as a wrong label. With a finite C and penalty="hinge": y_i α_i,
-        0 ≤ α_i ≤ C_i, as in SVC. If nothing separates the classes: y_i q_i, weights that prove it.
-    support_ : ndarray of shape (n_support,)
-        Rows of X with a dual weight.
-    n_support_ : ndarray of shape (k,)
-        The number of these rows in each class.
-    shape_fit_ : tuple of int
-        The shape of X.
-    classes_ : ndarray of shape (k,)
-    n_iter_ : int
-    status_ : Status
-    result_ : MarginResult
-
     Examples
     --------
     >>> from momentron import MaxMarginClassifier
@@ -102,6 +89,20 @@ class KernelMargin(KernelParameters, MarginClassifier):
     kernel : {"rbf", "linear", "poly", "laplacian", "precomputed"}, callable or Kernel
         A callable f(A, B) returns the matrix of values for the rows of A and B; with "precomputed",
         X itself is that matrix.
+
+    Attributes
+    ----------
+    margin_ : float
+        Proven lower bound on the margin of this classifier, a distance in feature space: negative
+        if it misclassifies a training row.
+    support_vectors_ : array or sparse matrix of shape (n_support, d)
+        The rows `support_`; empty for a precomputed kernel.
+    dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
+        The classifier is w = Σ dual_coef_i φ(x_i): with a finite C in the scale of the problem
+        above, with C = inf of unit length in feature space. With penalty="hinge": y_i α_i,
+        0 ≤ α_i ≤ C_i, as in SVC.
+    coef_ : ndarray of shape (1, d), or (k, d)
+        The weights of the features, for kernel="linear" only.
     """
 
     kernel: str | Kernel | Callable[..., Any] = "rbf"
@@ -171,34 +172,6 @@ class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
     penalty="hinge" leaves the square out, as scikit-learn's SVC does; C = inf is the hard margin.
     Three classes or more have the joint margin of `MaxMarginClassifier`. Memory beyond the data is
     `cache_size` and a few arrays of n·k numbers.
-
-    Attributes
-    ----------
-    margin_ : float
-        Proven lower bound on the margin of this classifier, a distance in feature space: negative
-        if it misclassifies a training row.
-    support_ : ndarray of shape (n_support,)
-        Rows of X with a dual weight.
-    support_vectors_ : array or sparse matrix of shape (n_support, d)
-        These rows; empty for a precomputed kernel.
-    dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
-        The classifier is w = Σ dual_coef_i φ(x_i): with a finite C in the scale of the problem
-        above, with C = inf of unit length in feature space. With penalty="hinge": y_i α_i,
-        0 ≤ α_i ≤ C_i, as in SVC.
-    coef_ : ndarray of shape (1, d), or (k, d)
-        The weights of the features, for kernel="linear" only.
-    intercept_ : ndarray of shape (1,), or (k,)
-    certificate_ : Certificate
-        Proven interval: with a finite C on 1/√(2 · least objective), with C = inf on the best
-        margin of any classifier.
-    n_support_ : ndarray of shape (k,)
-        The number of support vectors in each class.
-    shape_fit_ : tuple of int
-        The shape of X.
-    classes_ : ndarray of shape (k,)
-    n_iter_ : int
-    status_ : Status
-    result_ : MarginResult
 
     Examples
     --------

@@ -57,6 +57,17 @@ class CrossValidated(MarginClassifier):
     max_time : float
         Wall-clock seconds in total: every fold gets an equal share, and the final fit what is left.
         None: no limit.
+
+    Attributes
+    ----------
+    C_ : float
+        The C with the best mean score; with ties, the smallest. The attributes below are those of
+        the fit to all the rows with it.
+    Cs_ : ndarray of shape (n_Cs,)
+        In growing order.
+    scores_ : ndarray of shape (n_folds, n_Cs)
+    best_score_ : float
+        The mean score of `C_` over the folds.
     """
 
     Cs: Any = 10
@@ -196,18 +207,6 @@ class MaxMarginClassifierCV(CrossValidated, LinearMargin):
     without the square for penalty="hinge". Each fit starts from the last and is certified on its
     own; the rows are read once.
 
-    Attributes
-    ----------
-    C_ : float
-        The C with the best mean score; with ties, the smallest.
-    Cs_ : ndarray of shape (n_Cs,)
-        In growing order.
-    scores_ : ndarray of shape (n_folds, n_Cs)
-    best_score_ : float
-        The mean score of `C_` over the folds.
-    classes_, n_support_, support_, intercept_, dual_coef_, coef_ : ndarray
-        As in a `MaxMarginClassifier` with `C_`, fitted to all the rows; so are all others.
-
     Examples
     --------
     >>> from momentron import MaxMarginClassifierCV
@@ -230,18 +229,6 @@ class KernelMaxMarginClassifierCV(CrossValidated, KernelMargin):
 
     without the square for penalty="hinge". Each fit starts from the last and is certified on its
     own; all of them share the kernel values. Other kernels are compared by `GridSearchCV`.
-
-    Attributes
-    ----------
-    C_ : float
-        The C with the best mean score; with ties, the smallest.
-    Cs_ : ndarray of shape (n_Cs,)
-        In growing order.
-    scores_ : ndarray of shape (n_folds, n_Cs)
-    best_score_ : float
-        The mean score of `C_` over the folds.
-    classes_, n_support_, support_, intercept_, dual_coef_, support_vectors_ : ndarray
-        As in a `KernelMaxMarginClassifier` with `C_`, fitted to all the rows; so are all others.
 
     Examples
     --------

@@ -1,12 +1,13 @@
-"""What makes a class a public estimator: all parameters in its docstring, and hints for newcomers.
+"""What makes a class a public estimator: a complete docstring, and hints for newcomers.
 
-A parameter is documented once, where it is declared: in `max_margin`, or in the class that adds it.
+A parameter is documented once, in `max_margin` or in the class that adds it, and so are attributes.
 """
 
 import inspect
 import re
 from dataclasses import fields
 from functools import wraps
+from itertools import product
 from typing import Any, TypeVar
 
 from momentron.api import max_margin
@@ -14,8 +15,9 @@ from momentron.data.arguments import meant
 from momentron.errors import InputTypeError, short
 
 Class = TypeVar("Class")
-SECTION = "Parameters\n----------\n"
-AFTER = "Attributes\n----------\n"
+PARAMETERS, ATTRIBUTES, EXAMPLES = (
+    f"{word}\n{'-' * len(word)}\n" for word in ("Parameters", "Attributes", "Examples")
+)
 
 CHOSEN = "leave it out, the way to solve is chosen from the data"
 KERNEL = "kernels are for KernelMaxMarginClassifier"
@@ -37,7 +39,7 @@ HINTS = {  # for parameters of other libraries, and of other classifiers here
 def estimator(cls: type[Class]) -> type[Class]:
     """Complete the docstring of a dataclass, and let its constructor name remedies."""
     names = {field.name: field.default for field in fields(cls)}  # type: ignore[arg-type]
-    if cls.__doc__ is not None:  # as it is under python -OO
+    if cls.__doc__ is not None:  # python -OO drops them
         cls.__doc__ = _completed(cls, names)
     construct: Any = cls.__init__
 
@@ -54,26 +56,25 @@ def estimator(cls: type[Class]) -> type[Class]:
 
 
 def _completed(cls: type, defaults: dict[str, Any]) -> str:
-    """The docstring with each parameter, its type and its default; those of its family first."""
-    texts: dict[str, str] = {}
-    for source in (cls.__mro__[1], max_margin, *reversed(cls.__mro__)):
-        texts |= _parameters(source.__doc__ or "")
-    entries = [_entry(name, texts[name], defaults[name]) for name in texts if name in defaults]
-    head, _, tail = inspect.cleandoc(cls.__doc__ or "").partition(AFTER)
-    head = head.partition(SECTION)[0]
-    return f"{head}{SECTION}{''.join(entries)}\n{AFTER}{tail}\n"
+    """The docstring with all parameters and attributes, those of its family first."""
+    head, _, examples = inspect.cleandoc(cls.__doc__ or "").partition(EXAMPLES)
+    found: dict[str, dict[str, str]] = {PARAMETERS: {}, ATTRIBUTES: {}}
+    for source, section in product((cls.__mro__[1], max_margin, *reversed(cls.__mro__)), found):
+        found[section] |= _entries(source.__doc__ or "", section)
+    told, attributes = found.values()
+    parameters = [_with_default(told[name], defaults[name]) for name in told if name in defaults]
+    sections = {PARAMETERS: parameters, ATTRIBUTES: attributes.values(), EXAMPLES: [examples]}
+    return head + "\n\n".join(name + "\n".join(texts) for name, texts in sections.items()) + "\n"
 
 
-def _parameters(docstring: str) -> dict[str, str]:
-    """The entries of a section of parameters, as they are written."""
-    section = inspect.cleandoc(docstring).partition(SECTION)[2]
-    section = re.split(r"\n\n\w+\n---", section)[0]
-    return {entry.split(" : ")[0]: entry for entry in re.split(r"\n(?=\w)", section) if entry}
+def _entries(docstring: str, section: str) -> dict[str, str]:
+    """The entries of a section by name, as they are written."""
+    text = inspect.cleandoc(docstring).partition(section)[2].split("\n\n")[0].rstrip()
+    return {entry.split(" : ")[0]: entry for entry in re.split(r"\n(?=\w)", text) if entry}
 
 
-def _entry(name: str, text: str, default: Any) -> str:
-    """The entry of a parameter, with the default that the class gives it."""
-    first, _, rest = text.partition("\n")
+def _with_default(entry: str, default: Any) -> str:
+    """The entry of a parameter with the default that the class gives it."""
+    first, _, rest = entry.partition("\n")
     shown = f'"{default}"' if isinstance(default, str) else repr(default)
-    kind = first.partition(" : ")[2].partition(", default=")[0]
-    return f"{name} : {kind}, default={shown}\n{rest}\n"
+    return f"{first.partition(', default=')[0]}, default={shown}\n{rest}"

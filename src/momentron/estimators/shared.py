@@ -51,6 +51,23 @@ class MarginClassifier(FitParameters, Marked, ClassifierMixin, BaseEstimator):
         err about equally often; take "joint" for one certificate, "ovr" for one per class. With
         "ovr", `result_`, `certificate_` and `status_` are lists with one entry per class, and
         `margin_` is an array.
+
+    Attributes
+    ----------
+    intercept_ : ndarray of shape (1,), or (k,) for k ≥ 3 classes
+    certificate_ : Certificate
+        Proven interval: with a finite C on 1/√(2 · least objective), with C = inf on the best
+        margin of any classifier.
+    support_ : ndarray of shape (n_support,)
+        Rows of X with a dual weight.
+    n_support_ : ndarray of shape (k,)
+        The number of these rows in each class.
+    shape_fit_ : tuple of int
+        The shape of X.
+    classes_ : ndarray of shape (k,)
+    n_iter_ : int
+    status_ : Status
+    result_ : MarginResult
     """
 
     multi_class: str = "joint"
