@@ -39,7 +39,7 @@ HINTS = {  # for parameters of other libraries, and of other classifiers here
 def estimator(cls: type[Class]) -> type[Class]:
     """Complete the docstring of a dataclass, and let its constructor name remedies."""
     names = {field.name: field.default for field in fields(cls)}  # type: ignore[arg-type]
-    if cls.__doc__ is not None:  # python -OO drops them
+    if max_margin.__doc__:  # python -OO drops docstrings
         cls.__doc__ = _completed(cls, names)
     construct: Any = cls.__init__
 

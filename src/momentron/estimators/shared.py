@@ -72,7 +72,7 @@ class MarginClassifier(FitParameters, Marked, ClassifierMixin, BaseEstimator):
 
     multi_class: str = "joint"
     _rescale: ClassVar[str | None] = RESCALE  # what helps against rounding errors, if any
-    _explaining: ClassVar[tuple[str, ...]] = ("result_",)  # attributes that predict needs not
+    _explaining: ClassVar[tuple[str, ...]] = ("result_",)  # attributes that predict does not need
 
     @abstractmethod
     def _take(self, data: TrainingData | None, found: Fits) -> None:
@@ -151,7 +151,7 @@ class MarginClassifier(FitParameters, Marked, ClassifierMixin, BaseEstimator):
         return labels_of(self.decision_function(X), self.classes_)
 
     def slim(self) -> Self:
-        """Drop what explains the fit and keep what predicts: a file as small as LinearSVC's.
+        """Drop what only explains the fit: saved, a linear classifier is as small as LinearSVC.
 
         `result_` goes, with the dual weights and the trace, and of a linear classifier `support_`
         and `dual_coef_`. `margin_`, `certificate_` (the interval as numbers), `status_` and all
