@@ -17,9 +17,11 @@ from momentron import KernelMaxMarginClassifier
 
 X, y = make_moons(120, noise=0.12, random_state=3)
 models = {
-    "rbf, gamma=2": KernelMaxMarginClassifier(kernel="rbf", gamma=2.0),
-    "poly, degree=5": KernelMaxMarginClassifier(kernel="poly", degree=5, coef0=1.0, gamma=1.0),
-    "laplacian, gamma=1": KernelMaxMarginClassifier(kernel="laplacian", gamma=1.0),
+    "rbf, gamma=2": KernelMaxMarginClassifier(kernel="rbf", gamma=2.0, C=np.inf),
+    "poly, degree=5": KernelMaxMarginClassifier(
+        kernel="poly", degree=5, coef0=1.0, gamma=1.0, C=np.inf
+    ),
+    "laplacian, gamma=1": KernelMaxMarginClassifier(kernel="laplacian", gamma=1.0, C=np.inf),
 }
 for name, model in models.items():
     model.fit(X, y)

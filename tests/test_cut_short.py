@@ -59,7 +59,9 @@ def test_rows_that_are_all_alike_are_of_the_larger_class(kernel, y, multi_class,
         pytest.skip("no sparse rows there")
     Z = form(np.zeros((6, 6)))
     with pytest.warns(NotSeparableWarning, match="predict uses.* constant, the same class"):
-        model = KernelMaxMarginClassifier(kernel=kernel, multi_class=multi_class).fit(Z, y)
+        model = KernelMaxMarginClassifier(C=np.inf, kernel=kernel, multi_class=multi_class).fit(
+            Z, y
+        )
     n_outputs = 1 if max(y) == 1 else 3
     assert all(result.predictor is Predictor.CONSTANT for result in results_of(model))
     assert model.predict(Z).tolist() == [1] * 6 and model.predict(Z[:1]).tolist() == [1]
@@ -77,7 +79,7 @@ def test_rows_that_are_all_alike_are_of_the_larger_class(kernel, y, multi_class,
 def test_a_constant_is_exported_as_one(kernel, y):
     runtime = pytest.importorskip("onnxruntime")
     Z = np.zeros((6, 6))
-    model = silently(KernelMaxMarginClassifier(kernel=kernel), Z, y)
+    model = silently(KernelMaxMarginClassifier(C=np.inf, kernel=kernel), Z, y)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.decision_function(Z), model.decision_function(Z))
     session = runtime.InferenceSession(to_onnx(model, Z[:1]).SerializeToString())
@@ -88,7 +90,9 @@ def test_a_constant_is_exported_as_one(kernel, y):
 
 def test_a_constant_is_read_by_skops():
     skops = pytest.importorskip("skops.io")
-    model = silently(KernelMaxMarginClassifier(kernel="linear"), np.zeros((6, 2)), MAJORITY[0])
+    model = silently(
+        KernelMaxMarginClassifier(C=np.inf, kernel="linear"), np.zeros((6, 2)), MAJORITY[0]
+    )
     content = skops.dumps(model)
     again = skops.loads(content, trusted=skops.get_untrusted_types(data=content))
     assert again.predict(np.ones((2, 2))).tolist() == [1, 1]
@@ -96,7 +100,7 @@ def test_a_constant_is_read_by_skops():
 
 
 def test_without_an_intercept_nothing_tells_the_classes_apart():
-    model = KernelMaxMarginClassifier(kernel="linear", fit_intercept=False)
+    model = KernelMaxMarginClassifier(C=np.inf, kernel="linear", fit_intercept=False)
     model = silently(model, np.zeros((6, 2)), MAJORITY[0])
     assert model.decision_function(np.ones((3, 2))).tolist() == [0.0, 0.0, 0.0]
     assert model.intercept_.tolist() == [0.0]
@@ -165,10 +169,10 @@ def test_the_sort_of_classifier_is_named():
     certified = KernelMaxMarginClassifier(C=1.0).fit(X, y)
     assert certified.result_.predictor is Predictor.MARGIN
     with pytest.warns(NotSeparableWarning, match="predict uses a logistic regression instead"):
-        model = MaxMarginClassifier().fit(X, y)
+        model = MaxMarginClassifier(C=np.inf).fit(X, y)
     assert model.result_.predictor is Predictor.LOGISTIC and model.result_.is_fallback
     X[y == "a"] += 100.0
-    cut = MaxMarginClassifier(method="momentum", max_iter=20)
+    cut = MaxMarginClassifier(C=np.inf, method="momentum", max_iter=20)
     with pytest.warns(BudgetWarning, match="predict uses the best classifier found so far"):
         cut.fit(X, y)
     assert cut.result_.predictor is Predictor.BEST_SO_FAR and not cut.result_.is_fallback

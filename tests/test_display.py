@@ -53,7 +53,7 @@ def no_windows():
 
 
 def test_the_boundary_and_the_margin_are_where_the_certificate_says(ax):
-    model = MaxMarginClassifier().fit(FLAT.X, FLAT.y)
+    model = MaxMarginClassifier(C=np.inf).fit(FLAT.X, FLAT.y)
     display = MarginDisplay.from_estimator(model, FLAT.X, FLAT.y, ax=ax)
     assert display.ax_ is ax
     assert display.figure_ is ax.figure
@@ -69,7 +69,7 @@ def test_the_boundary_and_the_margin_are_where_the_certificate_says(ax):
 
 
 def test_a_projection_keeps_distances(ax):
-    model = MaxMarginClassifier().fit(DEEP.X, DEEP.y)
+    model = MaxMarginClassifier(C=np.inf).fit(DEEP.X, DEEP.y)
     display = MarginDisplay.from_estimator(model, DEEP.X, DEEP.y, ax=ax)
     assert np.array_equal(display.view.points[:, 0], model.decision_function(DEEP.X))
     assert "distance" in ax.get_xlabel()
@@ -82,7 +82,7 @@ def test_a_projection_keeps_distances(ax):
 def test_features_are_chosen_by_position_or_name(ax):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(DEEP.X, columns=list("abcdef"))
-    model = MaxMarginClassifier().fit(frame, DEEP.y)
+    model = MaxMarginClassifier(C=np.inf).fit(frame, DEEP.y)
     display = MarginDisplay.from_estimator(model, frame, DEEP.y, features=["b", "e"], ax=ax)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("b", "e")
     assert np.array_equal(display.view.points, DEEP.X[:, [1, 4]])
@@ -99,13 +99,13 @@ def test_features_are_chosen_by_position_or_name(ax):
     "shape", ["kernel", "sparse", "pipeline", "one feature", "three classes", "against the rest"]
 )
 def test_every_kind_of_classifier_is_drawn(ax, shape):
-    X, y, model = DEEP.X, DEEP.y, MaxMarginClassifier()
+    X, y, model = DEEP.X, DEEP.y, MaxMarginClassifier(C=np.inf)
     if shape == "kernel":
-        model = KernelMaxMarginClassifier(gamma=0.5)
+        model = KernelMaxMarginClassifier(C=np.inf, gamma=0.5)
     elif shape == "sparse":
         X = sp.csr_array(DEEP.X)
     elif shape == "pipeline":
-        model = make_pipeline(StandardScaler(), MaxMarginClassifier())
+        model = make_pipeline(StandardScaler(), MaxMarginClassifier(C=np.inf))
     elif shape == "one feature":
         X, y = np.arange(10.0)[:, None], np.arange(10) > 4
     else:
@@ -178,7 +178,7 @@ def test_a_trace_closes_in_on_the_certificate(ax, x):
     upper, lower = display.lines_
     assert upper.get_ydata()[-1] >= lower.get_ydata()[-1]
     assert np.array_equal(lower.get_xdata(), result.trace[x])
-    model = MaxMarginClassifier().fit(FLAT.X, FLAT.y)
+    model = MaxMarginClassifier(C=np.inf).fit(FLAT.X, FLAT.y)
     assert TraceDisplay.from_estimator(model, ax=Figure().subplots(), gap=True).lines_
     with pytest.raises(InputError, match="must be one of"):
         display.plot(ax=ax, x="hours")
@@ -227,18 +227,18 @@ def test_what_cannot_be_drawn_is_refused():
     kernel = max_margin(FLAT.X, FLAT.y, kernel="rbf")
     with pytest.raises(InputError, match="40 weights and X has 2 columns"):
         kernel.plot(FLAT.X, FLAT.y)
-    with pytest.raises(InputError, match="SVC has no certificate_"):
+    with pytest.raises(InputError, match="SVC has no result_"):
         MarginDisplay.from_estimator(SVC().fit(FLAT.X, FLAT.y), FLAT.X, FLAT.y)
     with pytest.raises(InputError, match="SVC has no result_"):
         TraceDisplay.from_estimator(SVC())
-    model = MaxMarginClassifier().fit(FLAT.X, FLAT.y)
+    model = MaxMarginClassifier(C=np.inf).fit(FLAT.X, FLAT.y)
     with pytest.raises(InputError, match="label 7"):
         MarginDisplay.from_estimator(model, FLAT.X, np.full(40, 7))
 
 
 def test_labels_are_drawn_as_they_are(ax):
     names = np.where(FLAT.y > 0, "$x^2_$", "_hidden")
-    model = MaxMarginClassifier().fit(FLAT.X, names)
+    model = MaxMarginClassifier(C=np.inf).fit(FLAT.X, names)
     MarginDisplay.from_estimator(model, FLAT.X, names, ax=ax)
     shown = [text.get_text().strip("\u200b") for text in ax.get_legend().get_texts()]
     assert shown[:2] == [r"\$x^2_\$", "_hidden"]

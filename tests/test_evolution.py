@@ -90,7 +90,7 @@ def test_a_look_is_what_it_says(fit_intercept, normalize):
     assert np.allclose(last.kernel, ntk(TRAIN[0]), rtol=1e-10)
     assert np.allclose(last.cross, ntk(TEST[0], TRAIN[0]), rtol=1e-10)
     reference = KernelMaxMarginClassifier(
-        kernel="precomputed", fit_intercept=fit_intercept, tol=1e-4
+        C=np.inf, kernel="precomputed", fit_intercept=fit_intercept, tol=1e-4
     ).fit(last.kernel, TRAIN[1])
     assert table["kernel_error"][-1] == 1.0 - reference.score(last.cross, TEST[1])
     with torch.no_grad():

@@ -98,7 +98,7 @@ def test_kernels(kernel, k):
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     X, y = np.vstack([X, X[:50]]), np.append(y, rng.integers(0, k, 50))  # rows in conflict
     with pytest.warns(NotSeparableWarning):
-        model = KernelMaxMarginClassifier(kernel=kernel, degree=2, coef0=1.0).fit(X, y)
+        model = KernelMaxMarginClassifier(C=np.inf, kernel=kernel, degree=2, coef0=1.0).fit(X, y)
     assert model.status_ is Status.NOT_SEPARABLE
     assert model.score(X, y) >= 0.97 - peer_errors(X, y)
     assert math.isfinite(model.margin_) and model.margin_ < 0.0
@@ -251,7 +251,7 @@ def test_the_warning_has_one_text(method):
         X, y = overlapping(200, seed=seed)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            MaxMarginClassifier(method=method, max_iter=20).fit(X, y)
+            MaxMarginClassifier(C=np.inf, method=method, max_iter=20).fit(X, y)
         texts |= {str(warning.message) for warning in caught}
     (text,) = texts
     assert "C=" in text and "check_separability" in text and "logistic regression" in text

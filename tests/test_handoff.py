@@ -175,7 +175,7 @@ def test_dask_frames_keep_their_names(iris):
     frame = pd.DataFrame(X[:100], columns=list("abcd"))
     lazy = dd.from_pandas(frame, npartitions=3)
     labels = dd.from_pandas(pd.Series(y[:100]), npartitions=3)
-    model = MaxMarginClassifier().fit(lazy, labels)
+    model = MaxMarginClassifier(C=np.inf).fit(lazy, labels)
     assert model.feature_names_in_.tolist() == list("abcd") and model.n_features_in_ == 4
     assert model.n_support_.sum() == model.support_.size and model.shape_fit_ == (100, 4)
     said = model.decision_function(lazy).compute()
@@ -184,7 +184,7 @@ def test_dask_frames_keep_their_names(iris):
     with pytest.raises(ValueError, match="feature names"):
         model.predict(lazy[list("dcba")])
     whole = dd.from_pandas(frame.assign(kind=y[:100]), npartitions=3)
-    named = MaxMarginClassifier().fit(whole, "kind")
+    named = MaxMarginClassifier(C=np.inf).fit(whole, "kind")
     assert named.feature_names_in_.tolist() == list("abcd") and named.n_features_in_ == 4
 
 
@@ -207,7 +207,7 @@ def test_large_input_is_classified_in_blocks(is_frame, monkeypatch):
 
 
 def test_errors_in_large_input_name_the_row(monkeypatch):
-    model = MaxMarginClassifier().fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])
+    model = MaxMarginClassifier(C=np.inf).fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])
     monkeypatch.setattr(shared, "BLOCK_ENTRIES", 20)
     X = np.ones((50, 2))
     X[37, 1] = np.nan

@@ -83,7 +83,9 @@ def test_precomputed_equals_callable_equals_name(n_classes, fit_intercept):
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "laplacian", "linear"])
 def test_decision_values_have_the_margin(n_classes, kernel):
     X, y = digits(n_classes)
-    model = KernelMaxMarginClassifier(kernel=kernel, gamma=GAMMA, coef0=1.0, degree=2).fit(X, y)
+    model = KernelMaxMarginClassifier(
+        C=np.inf, kernel=kernel, gamma=GAMMA, coef0=1.0, degree=2
+    ).fit(X, y)
     outputs = model.decision_function(X)
     if n_classes == 2:
         margins = np.where(y == model.classes_[1], 1.0, -1.0) * outputs
@@ -101,8 +103,8 @@ def test_prediction_from_a_precomputed_kernel():
     X, y = digits(3)
     train, test = slice(0, 200), slice(200, 300)
     K = rbf(X, X)
-    model = KernelMaxMarginClassifier(kernel="precomputed").fit(K[train, train], y[train])
-    other = KernelMaxMarginClassifier(gamma=GAMMA).fit(X[train], y[train])
+    model = KernelMaxMarginClassifier(C=np.inf, kernel="precomputed").fit(K[train, train], y[train])
+    other = KernelMaxMarginClassifier(C=np.inf, gamma=GAMMA).fit(X[train], y[train])
     one, two = model.decision_function(K[test, train]), other.decision_function(X[test])
     assert np.allclose(one, two, atol=1e-5)
 
@@ -135,7 +137,7 @@ def test_equal_rows_with_different_labels_are_not_separable():
     assert result.status is Status.NOT_SEPARABLE
     assert result.lower == 0.0
     with pytest.warns(NotSeparableWarning):
-        model = KernelMaxMarginClassifier(gamma=1.0).fit(X, [0, 1, 0, 1])
+        model = KernelMaxMarginClassifier(C=np.inf, gamma=1.0).fit(X, [0, 1, 0, 1])
     assert model.predict(X[2:]).tolist() == [0, 1]
     assert model.margin_ <= 0.0
 

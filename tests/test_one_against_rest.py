@@ -64,7 +64,7 @@ def test_decision_values_are_those_of_linear_svc():
 def test_kernels_have_the_intervals_of_each_class_too(kernel):
     X, y = clouds(k=5, n=200)
     rows = X @ X.T if kernel == "precomputed" else X
-    model = KernelMaxMarginClassifier(kernel=kernel, multi_class="ovr").fit(rows, y)
+    model = KernelMaxMarginClassifier(C=np.inf, kernel=kernel, multi_class="ovr").fit(rows, y)
     assert model.score(rows, y) == 1.0
     for c, label in enumerate(model.classes_):
         alone = max_margin(rows, y == label, kernel=kernel)
@@ -110,7 +110,7 @@ def test_rows_without_weight_are_left_out():
 def test_what_does_not_separate_is_told_and_classified():
     X, y = load_iris(return_X_y=True)
     with pytest.warns(NotSeparableWarning):
-        model = MaxMarginClassifier(multi_class="ovr").fit(X, y)
+        model = MaxMarginClassifier(C=np.inf, multi_class="ovr").fit(X, y)
     assert [status is Status.OPTIMAL for status in model.status_] == [True, False, False]
     assert model.score(X, y) > 0.9
 
@@ -120,17 +120,19 @@ def test_time_is_shared():
     X, y = clouds(k=8, n=3000, d=40, seed=1)
     X += 4.0 * np.random.default_rng(2).normal(size=X.shape)
     with pytest.warns((BudgetWarning, NotSeparableWarning)):
-        model = MaxMarginClassifier(multi_class="ovr", method="momentum", max_time=0.4).fit(X, y)
+        model = MaxMarginClassifier(
+            C=np.inf, multi_class="ovr", method="momentum", max_time=0.4
+        ).fit(X, y)
     assert len(model.result_) == 8 and all(result.n_iter > 0 for result in model.result_)
 
 
 def test_two_classes_are_as_ever_and_other_words_are_refused():
     X, y = clouds(k=2)
-    model = MaxMarginClassifier(multi_class="ovr").fit(X, y)
+    model = MaxMarginClassifier(C=np.inf, multi_class="ovr").fit(X, y)
     assert model.status_ is Status.OPTIMAL and model.coef_.shape == (1, 6)
     X, y = clouds()
     with pytest.raises(InputError, match="joint"):
-        MaxMarginClassifier(multi_class="ovo").fit(X, y)
+        MaxMarginClassifier(C=np.inf, multi_class="ovo").fit(X, y)
 
 
 def test_every_class_starts_from_its_own_last_fit():
@@ -262,7 +264,7 @@ def test_ctrl_c_ends_all_classes():
         seen.append(iterate)
         raise KeyboardInterrupt
 
-    model = MaxMarginClassifier(multi_class="ovr", method="momentum")
+    model = MaxMarginClassifier(C=np.inf, multi_class="ovr", method="momentum")
     with pytest.warns((BudgetWarning, NotSeparableWarning)):
         model.fit(X, y, callback=strike)
     assert len(seen) == 1
@@ -276,7 +278,7 @@ def test_the_time_of_callbacks_is_the_users_own():
     def slow(iterate):
         time.sleep(0.15)
 
-    model = MaxMarginClassifier(multi_class="ovr", max_time=0.5).fit(X, y, callback=slow)
+    model = MaxMarginClassifier(C=np.inf, multi_class="ovr", max_time=0.5).fit(X, y, callback=slow)
     assert all(status is Status.OPTIMAL for status in model.status_)
 
 

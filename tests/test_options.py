@@ -319,7 +319,7 @@ def test_max_margin_reads_what_the_command_reads(tmp_path, capsys, kind):
     assert DATA.margin * (1 - 1e-12) <= direct.upper
     kernel = max_margin(str(path), kernel="rbf", tol=1e-3, max_iter=20)
     assert kernel.coef.shape == (400,)
-    model = MaxMarginClassifier(tol=1e-9).fit(path, None)
+    model = MaxMarginClassifier(C=np.inf, tol=1e-9).fit(path, None)
     assert model.certificate_ == direct.certificate
     assert sorted(p.name for p in tmp_path.iterdir()) == [path.name]
 
@@ -392,13 +392,13 @@ def ignoring(fit):
 DOORS = {
     "max_margin": lambda: max_margin(FRAME, DATA.y),
     "max_margin, sparse": lambda: max_margin(sp.coo_array(DATA.X), DATA.y),
-    "fit": lambda: MaxMarginClassifier().fit(FRAME, DATA.y),
+    "fit": lambda: MaxMarginClassifier(C=np.inf).fit(FRAME, DATA.y),
     "fit, nothing separates": ignoring(
-        lambda: MaxMarginClassifier().fit(pd.DataFrame(OVERLAP.X), OVERLAP.y)
+        lambda: MaxMarginClassifier(C=np.inf).fit(pd.DataFrame(OVERLAP.X), OVERLAP.y)
     ),
-    "fit, warm": lambda: MaxMarginClassifier(warm_start=True).fit(FRAME, DATA.y),
+    "fit, warm": lambda: MaxMarginClassifier(C=np.inf, warm_start=True).fit(FRAME, DATA.y),
     "kernel": lambda: max_margin(FRAME, DATA.y, kernel="rbf"),
-    "kernel fit": lambda: KernelMaxMarginClassifier().fit(FRAME, DATA.y),
+    "kernel fit": lambda: KernelMaxMarginClassifier(C=np.inf).fit(FRAME, DATA.y),
 }
 
 

@@ -67,7 +67,7 @@ def test_data_frames(data):
     there = max_margin(lazy, "kind", tol=1e-11)
     agrees(there, here)
     assert there.classes.tolist() == ["no", "yes"]
-    model = MaxMarginClassifier(tol=1e-9).fit(lazy[list("abcdef")], lazy["kind"])
+    model = MaxMarginClassifier(C=np.inf, tol=1e-9).fit(lazy[list("abcdef")], lazy["kind"])
     assert (model.predict(frame[list("abcdef")]) == frame["kind"]).all()
     assert (model.predict(lazy[list("abcdef")]).compute() == frame["kind"]).all()
 
@@ -75,8 +75,8 @@ def test_data_frames(data):
 def test_predictions_are_lazy(data, many):
     for X, y in ((data.X, data.y), many):
         lazy = da.from_array(X, chunks=(97, 2))
-        model = MaxMarginClassifier(tol=1e-8).fit(lazy, y)
-        in_memory = MaxMarginClassifier(tol=1e-8).fit(X, y)
+        model = MaxMarginClassifier(C=np.inf, tol=1e-8).fit(lazy, y)
+        in_memory = MaxMarginClassifier(C=np.inf, tol=1e-8).fit(X, y)
         assert np.allclose(model.coef_, in_memory.coef_, atol=1e-6)
         assert np.array_equal(np.sort(model.support_), model.support_)
         assert model.dual_coef_.shape == (model.coef_.shape[0], model.support_.size)
@@ -92,7 +92,7 @@ def test_predictions_are_lazy(data, many):
 def test_what_nothing_separates_still_gets_a_classifier():
     data = make_nonseparable(2000, 5, fit_intercept=True, random_state=1)
     with pytest.warns(UserWarning, match="no classifier separates"):
-        model = MaxMarginClassifier().fit(da.from_array(data.X, chunks=(300, -1)), data.y)
+        model = MaxMarginClassifier(C=np.inf).fit(da.from_array(data.X, chunks=(300, -1)), data.y)
     assert model.status_ is Status.NOT_SEPARABLE
     assert model.margin_ < 0.0
     assert model.score(data.X, data.y) > 0.9

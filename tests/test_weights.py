@@ -107,7 +107,7 @@ def test_other_weights_change_nothing_of_a_hard_margin():
 def test_the_fallback_counts_rows_by_their_weights():
     X, y, _ = overlapping(6, n=400)
     with pytest.warns(UserWarning):
-        model = MaxMarginClassifier(class_weight={0: 1.0, 1: 1000.0}).fit(X, y)
+        model = MaxMarginClassifier(C=np.inf, class_weight={0: 1.0, 1: 1000.0}).fit(X, y)
     assert model.predict(X).mean() > 0.95
 
 
@@ -416,7 +416,7 @@ def test_dask_collections_leave_out_rows_without_weight():
         assert result.lower == pytest.approx(whole.lower, rel=1e-6)
         assert np.isin(result.support, kept).all() and result.n_rows == 90
     frame = dd.from_pandas(pd.DataFrame(X).assign(y=y, s=s), npartitions=4)
-    model = MaxMarginClassifier()
+    model = MaxMarginClassifier(C=np.inf)
     model.fit(frame.drop(columns=["y", "s"]), frame["y"], sample_weight=frame["s"])
     assert model.certificate_.lower == pytest.approx(whole.lower, rel=1e-6)
 

@@ -133,14 +133,16 @@ def _nearly_separable(n: int, d: int) -> tuple[Any, Any]:
 
 def _linear_estimator() -> Call:
     X, y = _noise(6000, 4000)
-    return lambda max_time: momentron.MaxMarginClassifier(max_time=max_time, tol=1e-12).fit(X, y)
+    return lambda max_time: momentron.MaxMarginClassifier(
+        C=np.inf, max_time=max_time, tol=1e-12
+    ).fit(X, y)
 
 
 def _kernel_estimator() -> Call:
     X, y = _noise(20_000, 50)
-    return lambda max_time: momentron.KernelMaxMarginClassifier(max_time=max_time, tol=1e-12).fit(
-        X, y
-    )
+    return lambda max_time: momentron.KernelMaxMarginClassifier(
+        C=np.inf, max_time=max_time, tol=1e-12
+    ).fit(X, y)
 
 
 PATHS: dict[str, Callable[[], Call]] = {

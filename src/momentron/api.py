@@ -84,75 +84,80 @@ def max_margin(
         √2 times the binary margin, which is the one that is kept for them. Where X is a path, the
         label column by name or position, or None for the default; for a .npy file of features, also
         the labels themselves or the path of a .npy file of them.
-    method : str or Solver
+    method : str or Solver, default="auto"
         "auto", or a name from `momentron.solvers.SOLVERS`, or a solver with its own parameters,
         such as ``Momentum(step=0.5)``.
-    kernel : {"linear", "rbf", "poly", "laplacian", "precomputed"}, callable or Kernel, optional
+    kernel : {"linear", "rbf", "poly", "laplacian", "precomputed"}, callable or Kernel, default=None
         Classify in the feature space of a kernel; margins are then distances in that space. A
         callable f(A, B) gives the matrix of kernel values; with "precomputed",
         X itself is that matrix. Without a kernel, X is read as it is.
-    gamma, degree, coef0
-        Kernel parameters, for kernels with a name, as in scikit-learn's SVC.
-    cache_size : float
+    gamma : {"scale", "auto"} or float, default="scale"
+        The factor of distances in "rbf" and "laplacian", and of inner products in "poly", as in
+        scikit-learn's SVC: "scale" is 1/(d · variance of X), "auto" is 1/d.
+    degree : int, default=3
+        The degree of "poly".
+    coef0 : float, default=0.0
+        The constant of "poly", (gamma ⟨x, x'⟩ + coef0)^degree.
+    cache_size : float, default=1000.0
         Memory in MB for kernel values. Many classes may take up to three times as much, where the
         values of all pairs of examples nearly fit it; nothing else grows faster than n·k.
-    fit_intercept : bool
+    fit_intercept : bool, default=True
         An unpenalised intercept b, one per class where there are many; without it b = 0.
-    C : float
+    C : float, default=inf
         inf: the hard margin. A finite C gives the soft margin with squared hinge,
         min ½‖w‖² + C Σ ξ_i², as in scikit-learn's LinearSVC; it is the hard margin of the kernel
         K + I/(2C), and lower and upper then bound 1/√(2 · least objective). With many classes there
         is a slack for each wrong label.
-    penalty : {"squared_hinge", "hinge"}
+    penalty : {"squared_hinge", "hinge"}, default="squared_hinge"
         What slack costs where C is finite: C ξ², as in LinearSVC, or C ξ, as in SVC and
         LinearSVC(loss="hinge"): min ½‖w‖² + C Σ max(0, 1 − y_i f(x_i)). With the hinge `dual` is
         α, 0 ≤ α_i ≤ C; only method="auto" supports it. Not to be confused with `loss`, which
         first-order methods follow to a margin, hard or soft.
-    sample_weight : array of shape (n,), optional
+    sample_weight : array of shape (n,), default=None
         How much each row counts: its C is C times its weight. A row of weight 2 is the same as the
         row twice, also for gamma="scale"; one of weight 0 is left out. Other weights have no effect
         if C is infinite, since slack is not allowed then, except on the logistic regression that is
         the fallback for classes that overlap. If X is the path of a file that is read into memory,
         one of its columns by name or position.
-    class_weight : dict or "balanced", optional
-        Factors of these weights by label, 1 for labels that are not named; "balanced" gives every
-        class the same total weight: n/(k·n_c) for each of its n_c rows.
-    loss : {"exponential", "logistic", "shifted-logistic"} or Loss
+    class_weight : dict or "balanced", default=None
+        Factors of the rows' weights by label, 1 for labels that are not named; "balanced" gives
+        every class the same total weight: n/(k·n_c) for each of its n_c rows.
+    loss : {"exponential", "logistic", "shifted-logistic"} or Loss, default="exponential"
         For the methods that follow a loss; only "exponential" supports an intercept.
-    tol : float
+    tol : float, default=1e-06
         Stop when the certified relative gap (upper − lower)/upper is at most this. Data whose
         upper bound falls below tol · max‖x_i‖ are reported as not separable within tolerance.
-    max_iter : int, optional
-        None: the default of the method.
-    max_time : float, optional
-        Seconds; None: no limit.
-    max_memory : int or str, optional
+    max_iter : int, default=None
+        The most iterations; None: the default of the method.
+    max_time : float, default=None
+        Wall-clock seconds; None: no limit.
+    max_memory : int or str, default=None
         Bytes, such as "1GB", that method="auto" may take for working sets, factors and copies of
         rows, besides X itself and the memory for kernel values, which is `cache_size`. By default a
         quarter of the machine's memory, or 2 GB if that is less. What does not fit is not begun:
         the interval may then be wider than asked for, and a warning says so.
-    initial : MarginResult or array, optional
+    initial : MarginResult or array, default=None
         Start from an earlier result, for the same features: another C, or more rows below the old
         ones. The methods that follow a loss (momentum and its dual form, gradient descent, also
         normalised, `TorchOptimizer`) scale it to functional margin 1. They can also start from an
         array shaped like `coef`, in the units of X, which is not rescaled.
-    block_size : int or str, optional
+    block_size : int or str, default=None
         Read X in blocks of this many bytes, such as "64MB"; peak memory is about 40 blocks, and
         some 200 bytes per row (and class, where these are many). By default, only large files are
         read in blocks, of 16 MB.
-    checkpoint : path, optional
+    checkpoint : path, default=None
         A file to which the state is written every few seconds, and from which a run that was killed
         resumes, also one of `momentron fit --checkpoint`. For methods whose state is a few arrays;
         "auto" supports it for data in blocks, and then reads files of any size in blocks.
-    callback : callable, optional
+    callback : callable, default=None
         Called with each trace row, as an `Iterate`, which also has the classifier;
         a true return value stops the run.
-    record_every : int
+    record_every : int, default=1
         Record one iteration in this many in the trace, and call back as often; the first is always
         included, and in the trace the last.
-    verbose : int
+    verbose : int, default=0
         1 prints a table as the method runs.
-    random_state : int, Generator or None
+    random_state : int or Generator, default=None
         The seed of method="adaptive", which draws; the others do not.
 
     Returns
@@ -274,7 +279,7 @@ def _refusal_of_blocks(options: FitOptions, needs_rows: str | None) -> str | Non
     if math.isfinite(options.C) and not solver.uses_working_sets:
         return (
             f"C={options.C} with method={solver.name!r} needs the data in memory; take "
-            "method='auto' for blocks"
+            "method='auto' for blocks, or C=inf"
         )
     if options.loss.name != Exponential.name:
         return f"loss={options.loss.name!r} needs the data in memory; leave it out for blocks"

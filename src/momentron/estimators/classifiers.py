@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from momentron.errors import InputError
+from momentron.estimators.public import estimator
 from momentron.estimators.shared import FittedClassifier, MarginClassifier
 from momentron.fitting.fits import Fits
 from momentron.fitting.options import FitOptions, KernelParameters
@@ -17,9 +18,26 @@ from momentron.rows.validation import TrainingData
 
 
 class LinearMargin(MarginClassifier):
-    """What linear classifiers share: weights of the features, and their products with rows."""
+    """What linear classifiers share: weights of the features, and their products with rows.
+
+    Attributes
+    ----------
+    margin_ : float
+        Proven lower bound on the margin of this classifier, the least y (x·coef_ + intercept_)/
+        ‖coef_‖ over the training rows: negative if it misclassifies one of them.
+    coef_ : ndarray of shape (1, d), or (k, d) for k ≥ 3 classes
+        With a finite C in the scale of the problem above. Of unit length with C = inf:
+        `decision_function` of two classes is then a signed distance in the units of X.
+    dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
+        coef_ = dual_coef_ @ X[support_], up to the certified gap.
+        They are y_i q_i over the best margin, with q the certified weights. With many classes, each
+        class has, for its own rows, the sum of the weights of all wrong labels, and for others the
+        negative of its weight as a wrong label. With a finite C and penalty="hinge": y_i α_i,
+        0 ≤ α_i ≤ C_i, as in SVC. If nothing separates the classes: y_i q_i, weights that prove it.
+    """
 
     coef_: np.ndarray
+    _explaining = ("result_", "support_", "dual_coef_")
 
     def _take(self, data: TrainingData | None, found: Fits) -> None:
         results = found.results
@@ -35,60 +53,22 @@ class LinearMargin(MarginClassifier):
         return lambda rows: np.asarray(rows @ self.coef_.T)
 
 
+@estimator
 @dataclass(kw_only=True, eq=False, repr=False)
 class MaxMarginClassifier(LinearMargin, FittedClassifier):
-    """A linear classifier with the largest margin, and a proof of how large that is.
+    r"""A linear classifier with the largest margin, soft or hard, and a proof of how large that is.
 
-    Two or more classes, with any labels; with three or more the margin is the joint one over all
-    examples and wrong labels, with one unpenalised intercept per class.
+    For two classes, y_i = ±1,
 
-    Parameters
-    ----------
-    method, fit_intercept, C, penalty, class_weight, loss, tol, max_iter, max_memory
-        As in `max_margin`.
-    max_time : float, optional
-        Wall-clock seconds for the whole fit. With multi_class="ovr" they are for all the classes
-        together; classes for which the time is too short get the classifiers of one logistic
-        regression.
-    verbose, random_state
-        As in `max_margin`.
-    multi_class : {"joint", "ovr"}
-        With three classes or more: one margin over all pairs of an example and a wrong label, or
-        one classifier per class against the rest. Then `result_`, `certificate_` and `status_` are
-        lists with one entry per class, and `margin_` is an array.
-    warm_start : bool
-        Start from the last fit: for another C, or for more rows below the old ones. All built-in
-        methods support it, and others whose `warm_starts` is True.
+    .. math:: \min_{w, b} \; \tfrac{1}{2} ‖w‖^2 + C \sum_i \max(0, 1 - y_i (⟨w, x_i⟩ + b))^2,
 
-    Attributes
-    ----------
-    margin_ : float
-        Proven lower bound on the margin of this classifier, the least y (x·coef_ + intercept_)/
-        ‖coef_‖ over the training rows: negative if it misclassifies one of them.
-    certificate_ : Certificate
-        Proven interval on the best margin of any classifier; with a finite C, on
-        1/√(2·least objective).
-    coef_ : ndarray of shape (1, d), or (k, d) for k ≥ 3 classes
-        Of unit length with C = inf: `decision_function` of two classes is a signed distance in the
-        units of X. With a finite C in the scale of ½‖w‖² + C Σ max(0, 1 − y f)², without the
-        square for penalty="hinge".
-    intercept_ : ndarray of shape (1,), or (k,)
-    dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
-        coef_ = dual_coef_ @ X[support_], up to the certified gap.
-        They are y_i q_i over the best margin, with q the certified weights. With many classes, each
-        class has, for its own rows, the sum of the weights of all wrong labels, and for others the
-        negative of its weight as a wrong label. With a finite C and penalty="hinge": y_i α_i,
-        0 ≤ α_i ≤ C_i, as in SVC. If nothing separates the classes: y_i q_i, weights that prove it.
-    support_ : ndarray of shape (n_support,)
-        Rows of X with a dual weight.
-    n_support_ : ndarray of shape (k,)
-        The number of these rows in each class.
-    shape_fit_ : tuple of int
-        The shape of X.
-    classes_ : ndarray of shape (k,)
-    n_iter_ : int
-    status_ : Status
-    result_ : MarginResult
+    without the square for penalty="hinge"; with C = inf, the hard margin
+
+    .. math:: \max_{w ≠ 0, b} \min_i y_i (⟨w, x_i⟩ + b) / ‖w‖.
+
+    For three classes or more, the joint margin: instead of y_i (⟨w, x_i⟩ + b), the differences
+    F_ic − F_ij between the output for the class c of example i and for each wrong label j, with
+    F = X Wᵀ + b and one unpenalised intercept per class.
 
     Examples
     --------
@@ -102,7 +82,28 @@ class MaxMarginClassifier(LinearMargin, FittedClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelMargin(KernelParameters, MarginClassifier):
-    """What classifiers through a kernel share: rows that they are made of, and their outputs."""
+    """What classifiers through a kernel share: rows that they are made of, and their outputs.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "linear", "poly", "laplacian", "precomputed"}, callable or Kernel
+        A callable f(A, B) returns the matrix of values for the rows of A and B; with "precomputed",
+        X itself is that matrix.
+
+    Attributes
+    ----------
+    margin_ : float
+        Proven lower bound on the margin of this classifier, a distance in feature space: negative
+        if it misclassifies a training row.
+    support_vectors_ : array or sparse matrix of shape (n_support, d)
+        The rows `support_`; empty for a precomputed kernel.
+    dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
+        The classifier is w = Σ dual_coef_i φ(x_i): with a finite C in the scale of the problem
+        above, with C = inf of unit length in feature space. With penalty="hinge": y_i α_i,
+        0 ≤ α_i ≤ C_i, as in SVC.
+    coef_ : ndarray of shape (1, d), or (k, d)
+        The weights of the features, for kernel="linear" only.
+    """
 
     kernel: str | Kernel | Callable[..., Any] = "rbf"
     _rescale = None  # kernel values are what they are
@@ -159,42 +160,18 @@ class KernelMargin(KernelParameters, MarginClassifier):
         return tags
 
 
+@estimator
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
-    """The classifier with the largest margin in a kernel's feature space, and a proof of it.
+    r"""`MaxMarginClassifier` in the feature space of a kernel: by default squared hinge and C = 1.
 
-    Two or more classes. Memory beyond the data is `cache_size` and a few arrays of n·k numbers.
+    For two classes, y_i = ±1, and features φ with ⟨φ(x), φ(x')⟩ = K(x, x'),
 
-    Parameters
-    ----------
-    kernel : {"rbf", "linear", "poly", "laplacian", "precomputed"}, callable or Kernel
-        A callable f(A, B) returns the values for the rows of A and B.
-    gamma, degree, coef0
-        Parameters of kernels given by name, as in scikit-learn's SVC.
-    cache_size : float
-        Memory in MB for kernel values.
-    method, fit_intercept, C, penalty, class_weight, loss, tol, max_iter, max_memory
-        As in `max_margin`.
-    max_time, verbose, random_state, multi_class, warm_start
-        As in `MaxMarginClassifier`.
+    .. math:: \min_{w, b} \; \tfrac{1}{2} ‖w‖^2 + C \sum_i \max(0, 1 - y_i (⟨w, φ(x_i)⟩ + b))^2.
 
-    Attributes
-    ----------
-    margin_ : float
-        Proven lower bound on the margin of this classifier, a distance in feature space: negative
-        if it misclassifies a training row.
-    support_ : ndarray of shape (n_support,)
-        Rows of X with a dual weight.
-    support_vectors_ : array or sparse matrix of shape (n_support, d)
-        These rows; empty for a precomputed kernel.
-    dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
-        The classifier is w = Σ dual_coef_i φ(x_i): of unit length in feature space
-        with C = inf, in the scale of ½‖w‖² + C Σ max(0, 1 − y f)² with a finite C. With
-        penalty="hinge": y_i α_i, 0 ≤ α_i ≤ C_i, as in SVC.
-    coef_ : ndarray of shape (1, d), or (k, d)
-        The weights of the features, for kernel="linear" only.
-    certificate_, intercept_, n_support_, shape_fit_, classes_, n_iter_, status_, result_
-        As in `MaxMarginClassifier`.
+    penalty="hinge" leaves the square out, as scikit-learn's SVC does; C = inf is the hard margin.
+    Three classes or more have the joint margin of `MaxMarginClassifier`. Memory beyond the data is
+    `cache_size` and a few arrays of n·k numbers.
 
     Examples
     --------

@@ -28,6 +28,7 @@ from momentron.api import Plan, fit, fit_path, plan_fit
 from momentron.arithmetic.clock import TimeLimit
 from momentron.data.arguments import as_flag
 from momentron.estimators.classifiers import KernelMargin, LinearMargin
+from momentron.estimators.public import estimator
 from momentron.estimators.shared import MarginClassifier, all_or_nothing, warn_of
 from momentron.fitting.options import FitOptions, as_grid
 from momentron.rows.validation import TrainingData
@@ -37,7 +38,37 @@ from momentron.status import Status
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CrossValidated(MarginClassifier):
-    """Fits along a path of C in every fold, and the best C on all the rows."""
+    """Fits along a path of C in every fold, and the best C on all the rows.
+
+    Parameters
+    ----------
+    Cs : int or sequence of float
+        Values of C to choose from; an integer n means n values log-spaced from 1e-4 to 1e4.
+        `inf` is the hard margin.
+    cv : int, splitter or iterable
+        As in scikit-learn; None: 5 stratified folds.
+    scoring : str or callable
+        As in scikit-learn; None: accuracy.
+    refit : bool
+        Fit to all the rows with the best C. If False, there are `C_` and `scores_`, but no
+        classifier.
+    n_jobs : int
+        Number of folds to fit in parallel, each in its own process.
+    max_time : float
+        Wall-clock seconds in total: every fold gets an equal share, and the final fit what is left.
+        None: no limit.
+
+    Attributes
+    ----------
+    C_ : float
+        The C with the best mean score; with ties, the smallest. The attributes below are those of
+        the fit to all the rows with it.
+    Cs_ : ndarray of shape (n_Cs,)
+        In growing order.
+    scores_ : ndarray of shape (n_folds, n_Cs)
+    best_score_ : float
+        The mean score of `C_` over the folds.
+    """
 
     Cs: Any = 10
     cv: Any = None
@@ -156,53 +187,25 @@ class CrossValidated(MarginClassifier):
         return float(self._scorer()(self, X, y, **given))
 
     def __sklearn_is_fitted__(self) -> bool:
-        if hasattr(self, "C_") and not hasattr(self, "result_"):
+        if hasattr(self, "C_") and not hasattr(self, "intercept_"):
             raise NotFittedError(
                 f"this {type(self).__name__} was fitted with refit=False: it has C_ and scores_, "
                 "but no classifier; pass refit=True"
             )
-        return hasattr(self, "result_")
+        return hasattr(self, "intercept_")
 
 
+@estimator
 @dataclass(kw_only=True, eq=False, repr=False)
 class MaxMarginClassifierCV(CrossValidated, LinearMargin):
-    """`MaxMarginClassifier` with C chosen by cross-validation along a path of warm starts.
+    r"""`MaxMarginClassifier` with C chosen by cross-validation along a path of warm starts.
 
-    Every fold is solved for all values of C, each fit started from the last and certified on its
+    For each C of Cs, with two classes, y_i = ±1, and in every fold,
+
+    .. math:: \min_{w, b} \; \tfrac{1}{2} ‖w‖^2 + C \sum_i \max(0, 1 - y_i (⟨w, x_i⟩ + b))^2,
+
+    without the square for penalty="hinge". Each fit starts from the last and is certified on its
     own; the rows are read once.
-
-    Parameters
-    ----------
-    Cs : int or sequence of float
-        Values of C to choose from; an integer n means n values log-spaced from 1e-4 to 1e4.
-        `inf` is the hard margin.
-    cv : int, splitter or iterable, optional
-        As in scikit-learn; None: 5 stratified folds.
-    scoring : str or callable, optional
-        As in scikit-learn; None: accuracy.
-    refit : bool
-        Fit to all the rows with the best C. If False, there are `C_` and `scores_`, but no
-        classifier.
-    n_jobs : int, optional
-        Number of folds to fit in parallel, each in its own process.
-    method, fit_intercept, penalty, class_weight, multi_class, loss, tol, max_iter, max_memory
-        As in `MaxMarginClassifier`.
-    max_time : float, optional
-        Seconds in total: every fold gets an equal share, and the final fit what is left.
-    verbose, random_state
-        As in `MaxMarginClassifier`.
-
-    Attributes
-    ----------
-    C_ : float
-        The C with the best mean score; with ties, the smallest.
-    Cs_ : ndarray of shape (n_Cs,)
-        In growing order.
-    scores_ : ndarray of shape (n_folds, n_Cs)
-    best_score_ : float
-        The mean score of `C_` over the folds.
-    classes_, n_support_, support_, intercept_, dual_coef_, coef_ : ndarray
-        As in a `MaxMarginClassifier` with `C_`, fitted to all the rows; so are all others.
 
     Examples
     --------
@@ -215,30 +218,17 @@ class MaxMarginClassifierCV(CrossValidated, LinearMargin):
     """
 
 
+@estimator
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelMaxMarginClassifierCV(CrossValidated, KernelMargin):
-    """`KernelMaxMarginClassifier` with C chosen by cross-validation along a path of warm starts.
+    r"""`KernelMaxMarginClassifier` with C chosen by cross-validation along a path of warm starts.
 
-    Every fold is solved for all values of C, each fit started from the last and certified on its
-    own; all of them share the kernel values.
+    For each C of Cs, with two classes, y_i = ±1, and in every fold,
 
-    Parameters
-    ----------
-    Cs, cv, scoring, refit, n_jobs
-        As in `MaxMarginClassifierCV`.
-    kernel, gamma, degree, coef0, cache_size
-        As in `KernelMaxMarginClassifier`; other kernels are compared by `GridSearchCV`.
-    method, fit_intercept, penalty, class_weight, multi_class, loss, tol, max_iter, max_memory
-        As in `KernelMaxMarginClassifier`.
-    max_time, verbose, random_state
-        As in `MaxMarginClassifierCV`.
+    .. math:: \min_{w, b} \; \tfrac{1}{2} ‖w‖^2 + C \sum_i \max(0, 1 - y_i (⟨w, φ(x_i)⟩ + b))^2,
 
-    Attributes
-    ----------
-    C_, Cs_, scores_, best_score_
-        As in `MaxMarginClassifierCV`.
-    classes_, n_support_, support_, intercept_, dual_coef_, support_vectors_ : ndarray
-        As in a `KernelMaxMarginClassifier` with `C_`, fitted to all the rows; so are all others.
+    without the square for penalty="hinge". Each fit starts from the last and is certified on its
+    own; all of them share the kernel values. Other kernels are compared by `GridSearchCV`.
 
     Examples
     --------

@@ -1,7 +1,6 @@
 """What the estimators share: fitting, labels, and the warnings that a short answer deserves."""
 
 import copy
-import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -40,10 +39,40 @@ class MarginClassifier(FitParameters, Marked, ClassifierMixin, BaseEstimator):
 
     Fields are parameters, to which each family of classifiers adds its own: a constructor with all
     of them, as scikit-learn asks for, is made of the fields.
+
+    Parameters
+    ----------
+    max_time : float
+        Wall-clock seconds for the whole fit, with multi_class="ovr" for all classes together:
+        classes for which the time is too short share one logistic regression. None: no limit.
+    multi_class : {"joint", "ovr"}
+        With three classes or more: one joint margin over all pairs of an example and a wrong label,
+        or one classifier per class against the rest, as in LinearSVC. With the best C of each they
+        err about equally often; take "joint" for one certificate, "ovr" for one per class. With
+        "ovr", `result_`, `certificate_` and `status_` are lists with one entry per class, and
+        `margin_` is an array.
+
+    Attributes
+    ----------
+    intercept_ : ndarray of shape (1,), or (k,) for k ≥ 3 classes
+    certificate_ : Certificate
+        Proven interval: with a finite C on 1/√(2 · least objective), with C = inf on the best
+        margin of any classifier.
+    support_ : ndarray of shape (n_support,)
+        Rows of X with a dual weight.
+    n_support_ : ndarray of shape (k,)
+        The number of these rows in each class.
+    shape_fit_ : tuple of int
+        The shape of X.
+    classes_ : ndarray of shape (k,)
+    n_iter_ : int
+    status_ : Status
+    result_ : MarginResult
     """
 
     multi_class: str = "joint"
     _rescale: ClassVar[str | None] = RESCALE  # what helps against rounding errors, if any
+    _explaining: ClassVar[tuple[str, ...]] = ("result_",)  # attributes that predict does not need
 
     @abstractmethod
     def _take(self, data: TrainingData | None, found: Fits) -> None:
@@ -121,6 +150,23 @@ class MarginClassifier(FitParameters, Marked, ClassifierMixin, BaseEstimator):
             return lazily(self._nameless(X).predict, X, None, self.classes_.dtype)
         return labels_of(self.decision_function(X), self.classes_)
 
+    def slim(self) -> Self:
+        """Drop what only explains the fit: saved, a linear classifier is as small as LinearSVC.
+
+        `result_` goes, with the dual weights and the trace, and of a linear classifier `support_`
+        and `dual_coef_`. `margin_`, `certificate_` (the interval as numbers), `status_` and all
+        others stay. Another `fit` brings everything back; with `warm_start` it starts afresh.
+
+        Returns
+        -------
+        The classifier itself.
+        """
+        check_is_fitted(self)
+        for name in self._explaining:
+            if hasattr(self, name):
+                delattr(self, name)
+        return self
+
     def _nameless(self, X: Any) -> "MarginClassifier":
         """A copy for the partitions of a Dask collection, arrays whose names are checked here."""
         if hasattr(X, "_meta") and hasattr(X, "columns"):
@@ -150,9 +196,21 @@ def all_or_nothing(model: MarginClassifier) -> Iterator[None]:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FittedClassifier(MarginClassifier):
-    """A classifier fitted once, with the parameters of `max_margin`."""
+    """A classifier fitted once, with the parameters of `max_margin`.
 
-    C: float = math.inf
+    Parameters
+    ----------
+    C : float
+        The weight of the slack: the smaller, the wider the margin and the more rows may be inside
+        it. 1 by default, as in scikit-learn's SVC and LinearSVC; it depends on the units of X.
+        inf is the hard margin, which exists only if a hyperplane separates the classes: a
+        warning says so if none does, and `predict` uses a logistic regression.
+    warm_start : bool
+        Start from the last fit: for another C, or for more rows below the old ones. All built-in
+        methods support it, and others whose `warm_starts` is True.
+    """
+
+    C: float = 1.0
     warm_start: bool = False
 
     # what stops a fit is for the caller, not for meta-estimators to hand on

@@ -72,7 +72,7 @@ class SoftBlockProblem(BlockProblem):
         if n_classes > 2:
             raise InputError(
                 f"C={C} with {n_classes} classes needs the data in memory; blocks support soft "
-                "margins of 2 classes"
+                "margins of 2 classes, and the hard margin, C=inf, of many"
             )
         problem = super().of_stream(stream, found, options)
         problem.costs = C * (np.ones(found.n_rows) if problem.weights is None else problem.weights)

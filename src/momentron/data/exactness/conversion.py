@@ -146,6 +146,10 @@ def _columns_of(X: Any) -> list[Any] | None:
         return [X.iloc[:, j] for j in range(X.shape[1])] if X.ndim == 2 else None
     if hasattr(X, "get_columns"):  # polars
         return list(X.get_columns())
+    if hasattr(X, "collect_schema"):
+        raise InputError(
+            f"X is a {type(X).__name__}, a query without values: call .collect() first"
+        )
     return list(X.itercolumns()) if hasattr(X, "itercolumns") else None  # pyarrow
 
 

@@ -48,7 +48,7 @@ class MarginDisplay(ClassifierDisplay):
     >>> from momentron import MaxMarginClassifier
     >>> from momentron.views.display import MarginDisplay
     >>> X, y = [[0.0, 0.0], [1.0, 0.0], [0.0, 3.0], [2.0, 4.0]], ["low", "low", "high", "high"]
-    >>> model = MaxMarginClassifier().fit(X, y)
+    >>> model = MaxMarginClassifier(C=float("inf")).fit(X, y)
     >>> display = MarginDisplay.from_estimator(model, X, y)  # doctest: +SKIP
     """
 

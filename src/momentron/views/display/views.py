@@ -37,7 +37,7 @@ class Fitted:
     @classmethod
     def from_estimator(cls, estimator: Any) -> "Fitted":
         """A fitted classifier of ours, or a pipeline that ends in one."""
-        last = last_step(estimator, "certificate_")
+        last = last_step(estimator, "result_")
         coef: Any = getattr(last, "coef_", ())
         results = last.result_ if isinstance(last.result_, list) else [last.result_]
         # fitted against the rest, each class has its own interval
