@@ -213,7 +213,7 @@ def _limits(solver: Solver, asked: FitParameters) -> tuple[RunOptions, float]:
     tol, max_iter, max_memory = asked.tol, asked.max_iter, asked.max_memory
     if not 0.0 <= as_number("tol", tol, "a number in [0, 1)") < 1.0:
         raise InputError(f"tol={short(tol)} must be a number in [0, 1)")
-    if isinstance(max_iter, Integral) and max_iter == -1:  # as SVC has it
+    if type(max_iter) is int and max_iter == -1:  # as SVC has it
         raise InputError("max_iter=-1 must be at least 1; None is the default of the method")
     steps = solver.default_max_iter if max_iter is None else as_count("max_iter", max_iter)
     memory = None if max_memory is None else parse_size(max_memory, "max_memory")

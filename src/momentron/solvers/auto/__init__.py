@@ -1,5 +1,6 @@
 """`auto`: accelerate, identify, solve, certify. Machine precision at the price of a few passes."""
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -42,7 +43,8 @@ class AutoState(State):
     def ask(self) -> None:
         """Take what the engine proposes, unless it overflowed: then the last proposal stands."""
         found = self.work.candidates()
-        if np.isfinite(found.primals[0].scores).all():
+        scores = found.primals[0].scores
+        if not math.isnan(scores @ scores):
             self.proposal = found
 
 
