@@ -271,13 +271,13 @@ def page(report: Mapping[str, Any], title: str, about: str, details: str = "") -
     )
 
 
-def measured_words(measured: Mapping[str, Any]) -> str:
-    """The numbers in one line.
+def measured_words(measured: Mapping[str, Any], between: str = "; ") -> str:
+    """The numbers in one line, or with a line break between them.
 
     >>> measured_words({"rows": 12665, "margin": 0.3641458, "kind": "overlapping"})
     'rows 12665; margin 0.36415; kind overlapping'
     """
-    return "; ".join(f"{name} {_cell_word(value)}" for name, value in measured.items())
+    return between.join(f"{name} {_cell_word(value)}" for name, value in measured.items())
 
 
 def counted(claims: Sequence[Mapping[str, Any]]) -> str:
@@ -299,7 +299,7 @@ def _row(claim: Mapping[str, Any]) -> dict[str, str]:
     return {
         "claim": claim["claim"],
         "where": claim["source"],
-        "measured": measured_words(claim["measured"]),
+        "measured": measured_words(claim["measured"], "<br>"),
         "confirmed": f"**{word}**" if word == "no" else word,
     }
 

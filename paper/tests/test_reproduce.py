@@ -301,7 +301,7 @@ def test_the_sublinear_perceptron_finds_a_margin():
     rows /= np.linalg.norm(rows, axis=1).max()
     best = max_margin(np.vstack([rows, -rows]), np.repeat([1, 0], 100), fit_intercept=False)
     for seed in range(3):
-        found = sublinear.sublinear_perceptron(rows, 20_000, seed, lambda share: None)
+        found = sublinear.sublinear_perceptron(rows, 5000, seed, lambda share: None)
         assert 0.9 * best.lower < found <= best.upper
 
 
