@@ -140,8 +140,8 @@ def scale_margins(axes: Any, upper: float, theory: float) -> None:
     bottom = -3.0 * upper
     axes.set(ylim=(bottom, 1.2 * upper), ylabel="margin")
     if theory < bottom:
-        words = f"{THEORY.label}: below, {theory:.2g} at the end".replace("-", "−")
-        axes.text(0.02, 0.03, words, transform=axes.transAxes, color=THEORY.colour, fontsize=8)
+        words = f"{THEORY.label}:\nbelow, {theory:.2g} at the end".replace("-", "−")
+        axes.text(0.02, 0.4, words, transform=axes.transAxes, color=THEORY.colour, fontsize=8)
 
 
 def scale_errors(axes: Any, least: float) -> None:
