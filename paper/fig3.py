@@ -140,7 +140,7 @@ def scale_margins(axes: Any, upper: float, theory: float) -> None:
     bottom = -3.0 * upper
     axes.set(ylim=(bottom, 1.2 * upper), ylabel="margin")
     if theory < bottom:
-        words = f"{THEORY.label}:\nbelow, {theory:.2g} at the end".replace("-", "−")
+        words = f"theorem's parameters: below,\n{theory:.2g} at the end".replace("-", "−")
         axes.text(0.02, 0.4, words, transform=axes.transAxes, color=THEORY.colour, fontsize=8)
 
 
