@@ -164,6 +164,8 @@ QUICK = Grid(
     course=Course(
         Cell(CONVOLUTIONAL, False, 0.1, HE), 6, epochs=(0, 10), tests=200, iterations=1000
     ),
+    checked=(201,),
+    checked_tests=200,
 )
 
 

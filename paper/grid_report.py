@@ -311,7 +311,6 @@ def intermediate_best(seen: Curves, checked: Curves, epoch: int) -> Claim:
     Where it was first seen, in the seeds that the paper shows, it proves nothing: the epoch was
     chosen there.
     """
-
     leads = {}
     for seed, looks in {**seen, **checked}.items():
         place = np.flatnonzero(looks["epoch"][:-1] == epoch)
