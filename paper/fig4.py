@@ -92,7 +92,7 @@ def draw_epochs(axes: Any, looks: Mapping[str, np.ndarray], title: str) -> None:
     """Errors of the kernel's predictor, of the best one, and of the network."""
     epochs = looks["epoch"]
     lines = (
-        ("network_error", NETWORK, "s-", "network"),
+        ("network_error", NETWORK, "s-", "network (90% is a guess)"),
         ("test_error", KERNEL, "o-", "kernel predictor, Algorithm 2"),
         ("best_error", INK, ":", "kernel predictor, best margin"),
     )
