@@ -20,15 +20,10 @@ FIGURES: dict[str, Callable[..., Figure]] = {
     Rates.name: Rates.from_mnist,
     Paths.name: Paths.from_files,
 }
-"""Name → the figure with its data loaded, from whether it is the quick version.
-
-Those in `SEEDED` take further seeds too, as `seeds`."""
-
-SEEDED = (Figure3.name, Figure4.name)
+"""Name → the figure with its data loaded, from whether it is the quick version."""
 
 __all__ = [
     "FIGURES",
-    "SEEDED",
     "Figure",
     "Figure1",
     "Figure2",

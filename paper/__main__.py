@@ -11,15 +11,13 @@ from momentron.cli import run as run_commands
 from momentron.cli.output import cell, say
 from momentron.errors import InputError
 from momentron.views.progress import as_progress
-from paper import FIGURES, SEEDED, Figure, Reproduction
+from paper import FIGURES, Figure, Reproduction
 from paper import reproduce as measure
 from paper.judge import measured_words
 
 INTERRUPTED = 130
 EVERYTHING = "all"
-LARGEST_SEED = 2**32
 FEW = 10  # parts that are worth their names
-MOST_SEEDS = 1000  # in one range: a seed takes minutes
 
 
 def reproduce(
@@ -34,13 +32,6 @@ def reproduce(
             help="Fewer rows and iterations, below a minute each; theorems alone are judged.",
         ),
     ] = False,
-    seeds: Annotated[
-        str,
-        typer.Option(
-            help="As 11,12,20-29: for fig3 those of three widths on fewer rows, for fig4 further "
-            "ones of its large stage."
-        ),
-    ] = "",
     max_time: Annotated[
         float | None,
         typer.Option(
@@ -64,15 +55,11 @@ def reproduce(
     if figure != EVERYTHING and figure not in FIGURES:
         known = ", ".join(FIGURES)
         raise InputError(f"figure {figure!r} is not known; choose one of {known}, {EVERYTHING}")
-    more = parse_seeds(seeds)
-    if more and not set(names) & set(SEEDED):
-        raise InputError(f"{figure} takes no --seeds; {' and '.join(SEEDED)} do")
     console = Console(highlight=False)
     failures = []
     for name in names:
         try:
-            seeded = {"seeds": more} if more and name in SEEDED else {}
-            results = run(name, FIGURES[name](quick, **seeded), out, max_time)
+            results = run(name, FIGURES[name](quick), out, max_time)
             print_results(console, name, results)
         except InputError as error:
             # one figure's data may be missing where another's are at hand
@@ -82,26 +69,6 @@ def reproduce(
             raise typer.Exit(INTERRUPTED) from None
     if failures:
         raise InputError("; ".join(failures))
-
-
-def parse_seeds(text: str) -> tuple[int, ...]:
-    """Whole numbers and ranges of them, separated by commas.
-
-    >>> parse_seeds("7, 20-23")
-    (7, 20, 21, 22, 23)
-    """
-    seeds: list[int] = []
-    for word in filter(None, (w.strip() for w in text.split(","))):
-        first, dash, last = (part.strip() for part in word.partition("-"))
-        if not (first.isdecimal() and (last.isdecimal() or not dash)):
-            raise InputError(f"--seeds takes whole numbers and ranges as 11,12,20-29; got {word!r}")
-        low, high = int(first), int(last or first)
-        if not low <= high < LARGEST_SEED or high - low > MOST_SEEDS:
-            raise InputError(
-                f"--seeds: {word!r} is not a range of at most {MOST_SEEDS} seeds below 2**32"
-            )
-        seeds += range(low, high + 1)
-    return tuple(seeds)
 
 
 def run(name: str, figure: Figure, out: Path, max_time: float | None) -> Reproduction:

@@ -1,7 +1,7 @@
 """Figures 1 and 2: margins on separable data (MNIST 0/1), test errors on other data (MNIST 3/5)."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -10,10 +10,8 @@ import numpy as np
 from momentron.api import max_margin
 from momentron.separability import check_separability
 from momentron.verify import verify
-from momentron.views.display.curves import scale_to_best
-from momentron.views.display.style import INK
+from momentron.views.display.style import GREY, INK
 from paper.data import mnist_pair, require_end
-from paper.descent_path import AT_THIS_HORIZON, PART, overtakes, path_part, root_iterations
 from paper.judge import Claim, decade_exponent, since
 from paper.method_curves import (
     DESCENT,
@@ -26,45 +24,75 @@ from paper.method_curves import (
     draw_curve,
     errors_of,
     method_part,
+    row_of_panels,
     shared_legend,
     thin,
-    two_panels,
 )
 from paper.runner import Figure, Measured, Part, Report
+from paper.sublinear import NAME as SUBLINEAR
+from paper.sublinear import SEEDS, fares_less_well, sublinear_part
 
 TOL = 1e-9
 BEST = "auto"
+FLOOR = 3e-4
+"""The lowest shortfall shown, relative to the best margin."""
+
+
+AT_THIS_HORIZON = "not decided at this horizon"
+
+
+def unless_late(claim: Claim) -> Claim:
+    """A claim about the long run, which is open as long as it has not come true."""
+    return claim if claim.holds else replace(claim, holds=None, word=AT_THIS_HORIZON)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What is guaranteed of momentum's margin in the units of rows of length at most 1."""
+
+    words: str
+    source: str
+    slack: Callable[[np.ndarray, float], np.ndarray]  # γ̄ minus the bound, times γ̄; from t and ln n
+
+
+PRINTED = Bound(
+    "γ̄ − 4(1 + ln n)(1 + 2 ln(t + 1))/(γ̄ (t + 1)²)",
+    "Theorem 3.1, first part",
+    lambda t, log_n: 4.0 * (1.0 + log_n) * (1.0 + 2.0 * np.log(t + 1.0)) / (t + 1.0) ** 2,
+)
+SHARPER = Bound(
+    "γ̄ − 4 ln n/(γ̄ t(t + 3))",
+    "beyond the paper: Theorem 3.1 without its logarithm",
+    lambda t, log_n: 4.0 * log_n / (t * (t + 3.0)),
+)
 
 
 @dataclass
 class Figure1(Figure):
-    """Margin against iterations and seconds; the best margin, certified, from `auto`."""
+    """Margins against iterations and seconds; the best margin, certified, from `auto`."""
 
     name = "fig1"
     title = "Figure 1, margins on separable data"
+    seed = 0  # the first of the sublinear perceptron's
 
     _: KW_ONLY
     iterations: int  # of each method
-    path: int  # normalised steps of the path that predicts longer runs
 
     @classmethod
     def from_mnist(cls, quick: bool) -> "Figure1":
         """Digits 0 and 1; the quick version has a quarter of the rows and fewer iterations."""
         if quick:
-            return cls(mnist_pair(0, 1, rows=3000), iterations=1000, path=1000, quick=True)
-        return cls(mnist_pair(0, 1), iterations=3000, path=8000, quick=False)
+            return cls(mnist_pair(0, 1, rows=3000), iterations=1000, quick=True)
+        return cls(mnist_pair(0, 1), iterations=3000, quick=False)
 
     def numbers(self) -> dict[str, Any]:
-        return {
-            "title": self.sample.title,
-            "iterations": self.iterations,
-            "path": self.path,
-        }
+        last = self.iterations
+        return {"title": self.sample.title, "iterations": last, "first": last // 10, "seeds": SEEDS}
 
     def parts(self) -> list[Part]:
         best = Part(BEST, {"tol": TOL}, 20.0, self._measure_best)
         curves = [method_part(m, self.sample, self.iterations) for m in METHODS]
-        return [best, *curves, path_part(self.sample, self.path)]
+        return [best, *curves, sublinear_part(self.sample, self.iterations)]
 
     def _measure_best(self, report: Report) -> Measured:
         sample = self.sample
@@ -80,29 +108,29 @@ class Figure1(Figure):
     def claims(self, measured: Mapping[str, Measured]) -> list[Claim]:
         best = measured[BEST].facts
         margins = {m.name: measured[m.name].columns["margin"] for m in METHODS}
-        root = normalizing_helps(margins, NORMALIZED_ROOT.name, "θ_t = 1/√t")
-        if not root.holds:  # a claim about the long run that has not come true yet
-            root = replace(root, holds=None, word=AT_THIS_HORIZON)
         return [
             self._separable(best),
             momentum_first(margins, measured[PERCEPTRON.name].columns["lower"]),
             perceptron_second(margins),
             normalizing_helps(margins, NORMALIZED.name, "θ_t = 1"),
-            root,
-            overtakes(measured[PART].columns, margins, "θ_t = 1/√t"),
-            self._bound_holds(margins[MOMENTUM.name], best),
+            unless_late(normalizing_helps(margins, NORMALIZED_ROOT.name, "θ_t = 1/√t")),
+            *fares_less_well(measured[SUBLINEAR].facts, margins[PERCEPTRON.name]),
+            self._bound_holds(PRINTED, margins[MOMENTUM.name], best),
+            self._bound_holds(SHARPER, margins[MOMENTUM.name], best),
             interval_holds(measured[MOMENTUM.name].columns, best),
             rates(margins, best["upper"]),
             auto_is_sooner(measured),
         ]
 
-    def theorem_bound(self, iterations: np.ndarray, best: float) -> np.ndarray:
-        """Theorem 3.1: γ̄ − 4(1 + ln n)(1 + 2 ln(t + 1)) / (γ̄ (t + 1)²), in the units of X."""
-        t, gamma = iterations + 1.0, best / self.sample.radius
-        slack = (
-            4.0 * (1.0 + math.log(self.sample.y.size)) * (1.0 + 2.0 * np.log(t)) / (gamma * t**2)
-        )
-        return best - self.sample.radius * slack
+    def theorem_bound(self, bound: Bound, t: np.ndarray, best: float) -> np.ndarray:
+        """The least margin that it allows, in the units of X."""
+        slack = bound.slack(t, math.log(self.sample.y.size))
+        return best - self.sample.radius**2 * slack / best
+
+    def highest_best(self, t: np.ndarray, margins: np.ndarray) -> np.ndarray:
+        """The largest γ̄ with γ̄ − 4 ln n/(γ̄ t(t + 3)) ≤ γ(w_t): the theorem, solved for it."""
+        slack = self.sample.radius**2 * SHARPER.slack(t, math.log(self.sample.y.size))
+        return (margins + np.sqrt(margins**2 + 4.0 * slack)) / 2.0
 
     def _separable(self, best: Mapping[str, Any]) -> Claim:
         n, d = self.sample.X.shape
@@ -114,51 +142,65 @@ class Figure1(Figure):
             best["lower"] > 0.0,
         )
 
-    def _bound_holds(self, margins: np.ndarray, best: Mapping[str, Any]) -> Claim:
+    def _bound_holds(self, bound: Bound, margins: np.ndarray, best: Mapping[str, Any]) -> Claim:
         t = np.arange(1, margins.size + 1)
         # the bound grows with γ̄, so that its upper end is the severest
-        bound = self.theorem_bound(t, best["upper"])
-        crossed = int((margins < bound).sum())
+        least = self.theorem_bound(bound, t, best["upper"])
+        crossed = int((margins < least).sum())
         return Claim(
-            "For all t ≥ 1 the margin of momentum is at least "
-            "γ̄ − 4(1 + ln n)(1 + 2 ln(t + 1)) / (γ̄ (t + 1)²).",
-            "Theorem 3.1, first part",
+            f"For all t ≥ 1 the margin of momentum is at least {bound.words}.",
+            bound.source,
             {"iterations": t.size, "crossed": crossed}
-            | {"smallest distance": float((margins - bound).min())}
-            | {"bound at the end": bound[-1], "margin at the end": margins[-1]},
+            | {"smallest distance": float((margins - least).min())}
+            | {"bound at the end": least[-1], "margin at the end": margins[-1]},
             crossed == 0,
             any_size=True,
         )
 
     def draw(self, measured: Mapping[str, Measured]) -> Any:
-        best = measured[BEST].facts
-        figure, panels = two_panels(f"{self.title}: {self.sample.title}", sharey=True)
-        for axes, x in zip(panels, ("iteration", "seconds"), strict=True):
-            for method in METHODS:
-                draw_curve(axes, measured[method.name].columns, x, "margin", method)
-            label = f"best margin, certified: {best['lower']:.5g}"
-            axes.axhline(best["lower"], color=INK, linewidth=1.0, label=label)
-            axes.set(xscale="log", xlabel={"iteration": "iterations"}.get(x, x))
-        self._draw_theorem(panels[0], measured[MOMENTUM.name].columns, best["upper"])
-        auto, ink = measured[BEST].columns, INK
-        panels[1].plot(
-            auto["seconds"], auto["margin"], "o-", color=ink, markersize=4, zorder=5, label="auto"
-        )
-        panels[0].set(xlim=(1, self.iterations), ylabel="margin / best margin")
-        panels[0].set_title("Margin against iterations")
-        panels[1].set_title("Margin against seconds")
-        scale_to_best(panels[0], best["lower"], -20.0 * best["lower"])
-        shared_legend(figure, panels)
+        best = measured[BEST].facts["upper"]
+        title = f"{self.title}: {self.sample.title}"
+        figure, (left, middle, right) = row_of_panels(title, 3)
+        for method in METHODS:
+            columns = dict(measured[method.name].columns)
+            columns["share"] = columns["margin"] / best
+            columns["short"] = 1.0 - columns["share"]
+            draw_curve(left, columns, "iteration", "share", method)
+            draw_curve(middle, columns, "iteration", "short", method)
+            draw_curve(right, columns, "seconds", "short", method)
+        left.axhline(1.0, color=INK, linewidth=1.0, label=f"best margin, certified: {best:.5g}")
+        self._draw_theorem(left, middle, measured[MOMENTUM.name].columns, best)
+        for power in (1, 2):  # a fan in the empty corner, to compare slopes with
+            t = np.array([2.0, 20.0])
+            y = 0.1 * (t / t[0]) ** -power
+            middle.plot(t, y, color=GREY, linewidth=1.0)
+            middle.text(1.1 * t[1], y[1], "1/t" if power == 1 else "1/t²", color=GREY, fontsize=8)
+        auto, shape = measured[BEST].columns, {"markersize": 4, "zorder": 5}
+        short = np.maximum(1.0 - auto["margin"] / best, FLOOR)
+        right.plot(auto["seconds"], short, "o-", color=INK, label="auto", **shape)
+        left.set(title="Margin over the best margin", ylabel="γ / γ̄", ylim=(-1.0, 1.15))
+        middle.set(title="Shortfall, both axes logarithmic", ylabel="(γ̄ − γ) / γ̄")
+        right.set(title="Shortfall against seconds", xlabel="seconds", xscale="log")
+        for axes in (left, middle):
+            axes.set(xscale="log", xlabel="iterations", xlim=(1, self.iterations))
+        for axes in (middle, right):
+            axes.set(yscale="log", ylim=(FLOOR, 20.0))
+        shared_legend(figure, (left, middle, right), columns=4)
         return figure
 
-    def _draw_theorem(self, axes: Any, columns: Mapping[str, np.ndarray], best: float) -> None:
+    def _draw_theorem(
+        self, left: Any, middle: Any, columns: Mapping[str, np.ndarray], best: float
+    ) -> None:
         kept = thin(columns["iteration"])
-        t, low, high = (columns[n][kept] for n in ("iteration", "theorem_lower", "theorem_upper"))
-        colour = MOMENTUM.colour
-        bound = self.theorem_bound(t, best)
-        axes.plot(t, bound, color=colour, linestyle=":", label="Theorem 3.1: momentum is above")
-        label = "Theorem 3.1: best margin is inside"
-        axes.fill_between(t, low, high, color=colour, alpha=0.15, linewidth=0, label=label)
+        t, margins = columns["iteration"][kept], columns["margin"][kept]
+        least, colour = self.theorem_bound(SHARPER, t, best) / best, MOMENTUM.colour
+        label = "theorem: momentum is better"
+        left.plot(t, least, color=colour, linestyle=":", label=label)
+        middle.plot(t, 1.0 - least, color=colour, linestyle=":")
+        highest, label = self.highest_best(t, margins) / best, "theorem: the best margin is inside"
+        left.fill_between(
+            t, np.maximum(margins / best, 0.0), highest, color=colour, alpha=0.15, lw=0, label=label
+        )
 
 
 def momentum_first(margins: Mapping[str, np.ndarray], perceptron_best: np.ndarray) -> Claim:
@@ -230,7 +272,8 @@ def rates(margins: Mapping[str, np.ndarray], best: float) -> Claim:
         "The iterates maximize the margin at a rate of Õ(1/t²), whereas prior work had a rate of "
         "O(1/t) at best: the exponent of momentum is below −1 and below those of the others.",
         "Section 1",
-        {f"exponent of {name}": value for name, value in exponents.items()},
+        {"fitted from iteration": int(t[0]), "to": last}
+        | {f"exponent of {name}": value for name, value in exponents.items()},
         ours < -1.0 and ours < min(older),
     )
 
@@ -345,8 +388,14 @@ class Figure2(Figure):
                 {m.name: errors[m.name] for m in STANDARD},
                 reference,
             ),
-            root_performs_well(
-                errors[NORMALIZED_ROOT.name], measured[NORMALIZED.name].columns, reference
+            unless_late(
+                performs_well(
+                    "The same of the normalised gradient with θ_t = 1/√t, which the introduction "
+                    "names but the appendix does not.",
+                    "Figure 2, caption",
+                    {NORMALIZED_ROOT.name: errors[NORMALIZED_ROOT.name]},
+                    reference,
+                )
             ),
             perceptron_suffers(errors, measured[PERCEPTRON.name].columns["last_test_error"]),
             performs_well(
@@ -391,7 +440,7 @@ class Figure2(Figure):
 
     def draw(self, measured: Mapping[str, Measured]) -> Any:
         title = f"{self.title}: {self.sample.title}"
-        figure, (left, right) = two_panels(title)
+        figure, (left, right) = row_of_panels(title)
         for method in METHODS:
             columns = dict(measured[method.name].columns)
             columns["dual"] = self._dual_objective(columns["upper"])
@@ -443,25 +492,6 @@ def performs_well(
         | {"soft margin, tuned on the test rows": reference, "allowed times that": WELL},
         max(last.values()) <= WELL * reference,
     )
-
-
-def root_performs_well(
-    errors: np.ndarray, path: Mapping[str, np.ndarray], reference: float
-) -> Claim:
-    """The same of θ_t = 1/√t; if not yet, from when on, by the path that it shares with θ = 1."""
-    claim = performs_well(
-        "The same of the normalised gradient with θ_t = 1/√t, which the introduction names "
-        "but the appendix does not.",
-        "Figure 2, caption",
-        {NORMALIZED_ROOT.name: errors},
-        reference,
-    )
-    if claim.holds:
-        return claim
-    good = since(path["test_error"] > WELL * reference)
-    when = None if good is None else float(root_iterations(path["iteration"][good]))
-    from_here = {"performs well, by the path of θ = 1, since iteration, about": when}
-    return replace(claim, measured=claim.measured | from_here, holds=None, word=AT_THIS_HORIZON)
 
 
 def perceptron_suffers(errors: Mapping[str, np.ndarray], last_iterate: np.ndarray) -> Claim:

@@ -1,9 +1,8 @@
 """Figure 3: margins and test errors through a tangent kernel, all ten digits of MNIST."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
-from itertools import product
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from momentron.datasets import load
 from momentron.views.display.style import INK, saved_figure
 from paper.data import Sample
-from paper.judge import Claim, markdown_table, since
+from paper.judge import Claim, since
 from paper.method_curves import PERCEPTRON, draw_curve, shared_legend
 from paper.runner import Figure, Measured, Part
 from paper.two_layer import (
@@ -25,142 +24,6 @@ from paper.two_layer import (
     in_order,
     last_of,
 )
-
-WIDTHS = (32, 64, 128)
-PAPER_WIDTH = 128
-ROWS_PER_ITERATION = 3
-"""The horizon, fixed before any of these ran: as in the run of 60,000 rows, 20,000 iterations."""
-NOT_ALL_RAN = "not decided: some networks have not run"
-
-
-@dataclass(frozen=True)
-class Widths:
-    """Networks of several widths and seeds."""
-
-    sample: Sample
-    seeds: tuple[int, ...]
-    widths: tuple[int, ...] = WIDTHS
-
-    @property
-    def iterations(self) -> int:
-        """Of each method."""
-        return len(self.sample.X) // ROWS_PER_ITERATION
-
-    @property
-    def features(self) -> list[Features]:
-        """In the order of the run: seed by seed, normalised before raw."""
-        every = product(self.seeds, (True, False), self.widths)
-        return [Features(width, seed, normalize) for seed, normalize, width in every]
-
-    def parts(self) -> list[Part]:
-        """A curve for each network and method."""
-        return [
-            curve_part(curve_name(f, m.name), m, self.sample, self.iterations, f)
-            for f in self.features
-            for m in ORDER
-        ]
-
-    def finished(self, measured: Mapping[str, Measured]) -> dict[Features, Curves]:
-        """The curves of the networks for which all methods ran."""
-        return {
-            f: {m.name: measured[curve_name(f, m.name)].columns for m in ORDER}
-            for f in self.features
-            if all(curve_name(f, m.name) in measured for m in ORDER)
-        }
-
-    def claims(self, measured: Mapping[str, Measured]) -> list[Claim]:
-        """That narrower networks are similar; none where none ran."""
-        finished = self.finished(measured)
-        claims = []
-        for normalize, scaling in ((True, "normalised"), (False, "not normalised")):
-            runs = {f: curves for f, curves in finished.items() if f.normalize is normalize}
-            if runs:
-                claim = similar(runs, len(self.sample.X), self.iterations, scaling)
-                if len(runs) < len(self.seeds) * len(self.widths):
-                    claim = replace(claim, holds=None, word=NOT_ALL_RAN)
-                claims.append(claim)
-        return claims
-
-    def details(self, measured: Mapping[str, Measured]) -> str:
-        """A table with a row per network."""
-        finished = self.finished(measured)
-        total = len(self.features)
-        heading = [
-            f"## Widths and seeds: {len(finished)} of {total} networks ran",
-            "",
-            f"{self.sample.title}, {self.sample.y_test.size:,} rows to test on, "
-            f"{self.iterations:,} iterations of each method: one per {ROWS_PER_ITERATION} rows, "
-            "the horizon of the run above, fixed before these ran. The seed draws the network's "
-            "weights, and the rows that Algorithm 2 samples.",
-            "",
-        ]
-        left = [f for f in self.features if f not in finished]
-        if left:
-            heading += [f"Not run, or not with every method: {unfinished_words(left)}.", ""]
-        return "\n".join([*heading, *table(finished)])
-
-
-def curve_name(features: Features, method: str) -> str:
-    """As in file names."""
-    scaling = "" if features.normalize else "raw-"
-    return f"width-{features.width}-seed-{features.seed}-{scaling}{method}"
-
-
-def similar(runs: Mapping[Features, Curves], rows: int, iterations: int, scaling: str) -> Claim:
-    """Are the margins in the paper's order, at each narrower width for more than half the seeds."""
-    is_ordered = {f: has_order(curves) for f, curves in runs.items()}
-    counts = {
-        width: [ordered for f, ordered in is_ordered.items() if f.width == width]
-        for width in dict.fromkeys(f.width for f in runs)
-    }
-    narrower = [orders for width, orders in counts.items() if width < PAPER_WIDTH]
-    return Claim(
-        f"Experiments with narrower widths were similar (features {scaling}; the order of the "
-        "margins, in more than half of the seeds at each narrower width).",
-        "Appendix F, of Figure 3",
-        {"rows": rows, "iterations": iterations}
-        | {f"width {w}, seeds with this order": f"{sum(o)} of {len(o)}" for w, o in counts.items()},
-        all(sum(orders) > len(orders) / 2 for orders in narrower) if narrower else None,
-    )
-
-
-def unfinished_words(left: Sequence[Features]) -> str:
-    """The networks, by width and scaling, with the seeds of each.
-
-    >>> unfinished_words([Features(32, 1, True), Features(32, 2, True), Features(64, 1, False)])
-    'width 32 normalised, seeds 1, 2; width 64 as they are, seeds 1'
-    """
-    seeds: dict[str, list[str]] = {}
-    for f in left:
-        seeds.setdefault(f"width {f.width} {scaling_words(f)}", []).append(str(f.seed))
-    return "; ".join(f"{kind}, seeds {', '.join(each)}" for kind, each in seeds.items())
-
-
-def scaling_words(features: Features) -> str:
-    return "normalised" if features.normalize else "as they are"
-
-
-def has_order(curves: Curves) -> bool:
-    """Is Algorithm 2 first, also by the best so far, and are the theorem's parameters last."""
-    best = last_of(curves, "lower")
-    return in_order(last_of(curves, "margin")) and best[AGGRESSIVE.name] >= best[PERCEPTRON.name]
-
-
-def table(finished: Mapping[Features, Curves]) -> Sequence[str]:
-    """Markdown: margins and test errors at the end."""
-    rows = []
-    for f, curves in finished.items():
-        row = {"width": str(f.width), "seed": str(f.seed), "features": scaling_words(f)}
-        for method in ORDER:
-            last = {name: column[-1] for name, column in curves[method.name].items()}
-            row |= {
-                f"{method.label}: margin": f"{last['margin']:.4g}".replace("-", "−"),
-                f"{method.label}: best so far": f"{last['lower']:.4g}".replace("-", "−"),
-                f"{method.label}: error": f"{last['test_error']:.2%}",
-            }
-        rows.append(row | {"the paper's order": "yes" if has_order(curves) else "**no**"})
-    return markdown_table(rows) if rows else []
-
 
 WIDTH = 128
 SEED = 0
@@ -179,25 +42,16 @@ class Figure3(Figure):
     iterations: int
     raw: Sample  # the rows for the same comparison without normalising the kernel
     raw_iterations: int
-    widths: Widths | None = None  # further networks, on rows of their own
 
     @classmethod
-    def from_mnist(cls, quick: bool, seeds: Sequence[int] = ()) -> "Figure3":
-        """All digits; the quick version has a fortieth of the rows and fewer iterations.
-
-        The seeds are those of further networks, of three widths each, on a third of the rows.
-        """
-        widths = None
-        if seeds:
-            rows = mnist_digits(600, 500) if quick else mnist_digits(20_000, 2000)
-            widths = Widths(rows, tuple(dict.fromkeys(seeds)))
+    def from_mnist(cls, quick: bool) -> "Figure3":
+        """All digits; the quick version has a fortieth of the rows and fewer iterations."""
         few = mnist_digits(1500, 1000) if quick else mnist_digits(6000, 2000)
         return cls(
             few if quick else mnist_digits(),
             iterations=1200 if quick else 20_000,
             raw=few,
             raw_iterations=1000 if quick else 4000,
-            widths=widths,
             quick=quick,
         )
 
@@ -221,9 +75,6 @@ class Figure3(Figure):
             for m in ORDER
         ]
 
-    def parts_after(self, measured: Mapping[str, Measured]) -> list[Part]:
-        return [] if self.widths is None else self.widths.parts()
-
     def claims(self, measured: Mapping[str, Measured]) -> list[Claim]:
         curves = {m.name: measured[m.name].columns for m in ORDER}
         raw = {m.name: measured[RAW + m.name].columns for m in ORDER}
@@ -235,11 +86,7 @@ class Figure3(Figure):
             order_at_equal_values(curves),
             works_well(curves, self.sample.y_test.size),
             order_without_normalizing(raw, len(self.raw.X)),
-            *([] if self.widths is None else self.widths.claims(measured)),
         ]
-
-    def details(self, measured: Mapping[str, Measured]) -> str:
-        return "" if self.widths is None else self.widths.details(measured)
 
     def draw(self, measured: Mapping[str, Measured]) -> Any:
         curves = {m.name: measured[m.name].columns for m in ORDER}
@@ -252,9 +99,9 @@ class Figure3(Figure):
             for axes, y in zip(row, ("margin", "test_error"), strict=True):
                 for method in reversed(ORDER):
                     draw_curve(axes, curves[method.name], x, y, method)
-                draw_iterates(axes, curves[PERCEPTRON.name], x, y)
                 axes.set(xscale="log", xlabel=names[x])
-            scale_margins(row[0], upper)
+            draw_last_iterate(row[1], curves[PERCEPTRON.name], x)
+            scale_margins(row[0], upper, curves[THEORY.name]["margin"][-1])
             scale_errors(row[1], least)
         panels[0, 0].set_title("Margin")
         panels[0, 1].set_title("Test error")
@@ -273,32 +120,28 @@ def mnist_digits(rows: int | None = None, test_rows: int | None = None) -> Sampl
     return Sample(mnist.X, mnist.y, mnist.X_test[kept], mnist.y_test[kept], title)
 
 
-def draw_iterates(axes: Any, columns: Mapping[str, np.ndarray], x: str, y: str) -> None:
-    """The batch perceptron's own iterates, faintly: the best margin so far, the last test error."""
-    shown = columns["lower" if y == "margin" else "last_test_error"]
-    is_there = shown > 0.0  # until an iterate separates, the best margin is that of w = 0
+def draw_last_iterate(axes: Any, columns: Mapping[str, np.ndarray], x: str) -> None:
+    """The test error of the batch perceptron's own iterates, faintly."""
     axes.plot(
-        columns[x][is_there],
-        shown[is_there],
+        columns[x],
+        columns["last_test_error"],
         color=PERCEPTRON.colour,
         alpha=0.4,
         linewidth=0.9,
-        label="batch perceptron: best margin so far, error of the last iterate",
+        label="batch perceptron, last iterate",
     )
 
 
-def scale_margins(axes: Any, upper: float) -> None:
-    """Linear up to the upper bound of the best margin either side of 0, logarithmic below."""
-    label = f"no margin is above {upper:.3g}"
+def scale_margins(axes: Any, upper: float, theory: float) -> None:
+    """A linear axis around 0 up to the upper bound of the best margin."""
+    label = f"certified: no margin is above {upper:.3g}"
     axes.axhline(upper, color=INK, linestyle=":", linewidth=1.0, label=label)
     axes.axhline(0.0, color=INK, linewidth=0.8)
-    axes.set_yscale("symlog", linthresh=upper, linscale=1.6)
-    axes.set(ylim=(-1.5, 1.3 * upper), ylabel="margin")
-    half = float(f"{upper / 2:.0e}")
-    below = [tick for tick in (-1.0, -0.3, -0.1, -0.03, -0.01) if tick < -1.5 * upper]
-    ticks = [*below, -half, 0.0, half]
-    axes.set_yticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks])
-    axes.minorticks_off()
+    bottom = -3.0 * upper
+    axes.set(ylim=(bottom, 1.2 * upper), ylabel="margin")
+    if theory < bottom:
+        words = f"theorem's parameters: below,\n{theory:.2g} at the end".replace("-", "−")
+        axes.text(0.02, 0.4, words, transform=axes.transAxes, color=THEORY.colour, fontsize=8)
 
 
 def scale_errors(axes: Any, least: float) -> None:
@@ -343,12 +186,16 @@ def aggressive_first(curves: Curves) -> Claim:
     ours, theirs = curves[AGGRESSIVE.name], curves[PERCEPTRON.name]
     last, best = last_of(curves, "margin"), last_of(curves, "lower")
     since = ahead_since(ours["iteration"], ours["margin"], theirs["margin"])
+    upper = min(last_of(curves, "upper").values())
     return Claim(
         "The batch perceptron is slightly beaten by Algorithm 2 using the momentum and step size "
         "parameters from Algorithm 1: its margin is larger at the end, and so is the best so far.",
         "Figure 3, caption",
         {"iterations": ours["iteration"][-1]}
         | {f"{m.name}, margin": last[m.name] for m in (AGGRESSIVE, PERCEPTRON)}
+        | {"larger by": f"{last[AGGRESSIVE.name] / last[PERCEPTRON.name] - 1.0:+.0%}"}
+        | {"no margin is above, certified": upper}
+        | {f"{m.name}, share of that": last[m.name] / upper for m in (AGGRESSIVE, PERCEPTRON)}
         | {f"{m.name}, best so far": best[m.name] for m in (AGGRESSIVE, PERCEPTRON)}
         | {"ahead for good since iteration": since},
         last[AGGRESSIVE.name] > last[PERCEPTRON.name]

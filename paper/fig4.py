@@ -24,16 +24,19 @@ from paper.grid import (
     jobs_of,
 )
 from paper.grid_report import (
-    Curves,
-    by_epoch,
+    by_epochs,
     converged,
     errors_improve,
+    followed_details,
     grid_details,
     identical,
+    intermediate_best,
     margins_found,
     margins_improve,
     not_testable,
     switches,
+    switches_nearby,
+    switches_unfitted,
 )
 from paper.grid_statistics import Outcome, by_cell, judge, most_mixed, outcome_of
 from paper.judge import Claim
@@ -44,17 +47,20 @@ SHOWN = ("test_error", "best_error", "network_error")
 EARLY, LATE = 0.08, 0.85  # of the colour map, whose last shades are too light for lines
 
 
-def draw_figure(title: str, followed: Curves, grid: Grid, networks: Sequence[Outcome]) -> Any:
+def draw_figure(
+    title: str, followed: Mapping[int, Measured], grid: Grid, networks: Sequence[Outcome]
+) -> Any:
     """Two panels per seed that is followed, and next to them the differences of all networks."""
+    looks = by_epochs(followed)
     figure, panels = saved_figure(2, 3, size=(14.5, 7.6))
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    errors = np.concatenate([columns[n] for columns in followed.values() for n in SHOWN])
+    errors = np.concatenate([part.columns[n] for part in followed.values() for n in SHOWN])
     limits = (max(0.0, float(errors.min()) - 0.03), min(1.0, float(errors.max()) + 0.03))
     for axes in panels[:, len(followed) : 2].flat:
         axes.set_axis_off()  # a seed that has not run yet
     for place, seed in enumerate(followed):
-        draw_iterations(panels[0][place], followed[seed], f"Seed {seed}, as in the caption")
-        draw_epochs(panels[1][place], by_epoch(followed[seed]), f"Seed {seed}, against epochs")
+        draw_iterations(panels[0][place], followed[seed].columns, f"Seed {seed}, as in the caption")
+        draw_epochs(panels[1][place], looks[seed], f"Seed {seed}, against epochs")
         for axes in panels[:, place]:
             axes.set_ylim(*limits)
     space = panels[0][2].get_gridspec()
@@ -86,7 +92,7 @@ def draw_epochs(axes: Any, looks: Mapping[str, np.ndarray], title: str) -> None:
     """Errors of the kernel's predictor, of the best one, and of the network."""
     epochs = looks["epoch"]
     lines = (
-        ("network_error", NETWORK, "s-", "network"),
+        ("network_error", NETWORK, "s-", "network (90% is a guess)"),
         ("test_error", KERNEL, "o-", "kernel predictor, Algorithm 2"),
         ("best_error", INK, ":", "kernel predictor, best margin"),
     )
@@ -103,6 +109,7 @@ def draw_epochs(axes: Any, looks: Mapping[str, np.ndarray], title: str) -> None:
 def draw_grid(axes: Any, grid: Grid, networks: Sequence[Outcome]) -> None:
     """Each network's difference, a line of points per cell; unfitted ones are hollow."""
     groups = by_cell([o for o in networks if o.loss is not None])
+    cells = sorted(grid.cells, key=lambda cell: cell != grid.course.cell)  # the paper's first
     axes.axvline(0.0, color=INK, linewidth=1.0)
     kinds = (
         (True, False, VERMILLION, "o", "fitted network of the grid"),
@@ -112,7 +119,7 @@ def draw_grid(axes: Any, grid: Grid, networks: Sequence[Outcome]) -> None:
     for fitted, wider, colour, marker, label in kinds:
         points = [
             (100.0 * o.difference(), place)
-            for place, cell in enumerate(grid.cells)
+            for place, cell in enumerate(cells)
             for o in groups.get(cell, [])
             if o.fitted == fitted and (o.job.width > grid.screen.width) == wider
         ]
@@ -128,7 +135,7 @@ def draw_grid(axes: Any, grid: Grid, networks: Sequence[Outcome]) -> None:
             )
     left, right = axes.get_xlim()
     axes.set_xlim(min(left, -1.0), max(right, 1.0))
-    names = [cell.words.replace(" head", "").replace(" weights", "") for cell in grid.cells]
+    names = [cell.words.replace(" head", "").replace(" weights", "") for cell in cells]
     axes.set_yticks(range(len(names)), names, fontsize=8)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set(
@@ -157,6 +164,8 @@ QUICK = Grid(
     course=Course(
         Cell(CONVOLUTIONAL, False, 0.1, HE), 6, epochs=(0, 10), tests=200, iterations=1000
     ),
+    checked=(201,),
+    checked_tests=200,
 )
 
 
@@ -176,19 +185,13 @@ class Figure4(Figure):
     grid: Grid
 
     @classmethod
-    def from_cifar(cls, quick: bool, seeds: Sequence[int] = ()) -> "Figure4":
-        """The grid as registered; the quick version has two cells of narrow networks.
-
-        The seeds are for the large stage, besides those registered.
-        """
+    def from_cifar(cls, quick: bool) -> "Figure4":
+        """The grid as registered; the quick version has two cells of narrow networks."""
         try:
             import torch  # noqa: F401
         except ImportError:
             raise InputError('fig4 needs torch: pip install "momentron[ntk]"') from None
-        grid = QUICK if quick else Grid()
-        every = tuple(dict.fromkeys((*grid.large.seeds, *seeds)))
-        grid = replace(grid, large=replace(grid.large, seeds=every))
-        return cls(cifar_pool(), grid=grid, quick=quick)
+        return cls(cifar_pool(), grid=QUICK if quick else Grid(), quick=quick)
 
     def numbers(self) -> dict[str, Any]:
         import torch
@@ -204,13 +207,16 @@ class Figure4(Figure):
             "iterations": course.iterations,
             "tests": course.tests,
             "seeds": " and ".join(map(str, SAID)),
+            "checked": ", ".join(map(str, self.grid.checked)),
+            "checked_tests": self.grid.checked_tests,
             "torch": torch.__version__,
         }
 
     def parts(self) -> list[Part]:
         screen = [self._job_part(job) for job in self._screen()]
         first = len(self.grid.cells)  # the grid with one seed, then the curves, then more seeds
-        return [*screen[:first], *map(self._followed_part, SAID), *screen[first:]]
+        followed = [self._followed_part(seed) for seed in (*SAID, *self.grid.checked)]
+        return [*screen[:first], *followed, *screen[first:]]
 
     def parts_after(self, measured: Mapping[str, Measured]) -> list[Part]:
         if not all(job.name in measured for job in self._screen()):
@@ -223,10 +229,16 @@ class Figure4(Figure):
         return bool(self._followed(measured)) and any(j.name in measured for j in self._screen())
 
     def claims(self, measured: Mapping[str, Measured]) -> list[Claim]:
-        followed = self._followed(measured)
-        looks = {seed: by_epoch(part.columns) for seed, part in followed.items()}
+        followed, checked = self._followed(measured), self._checked(measured)
+        looks, more = by_epochs(followed), by_epochs(checked)
         screen, large, _ = self._stages(measured)
-        every = [*screen, *large]
+        every, course = [*screen, *large], self.grid.course
+        nearby = {
+            o.job.seed: o.difference() for o in every if o.fitted and o.job.cell == course.cell
+        }
+        for seed, part in {**followed, **checked}.items():
+            if part.facts["fitted"]:
+                nearby.setdefault(seed, part.facts["difference"])
         return [
             converged(followed, every),
             identical(looks, every),
@@ -235,7 +247,10 @@ class Figure4(Figure):
                 not_testable(f"{SAID[seed][0]} (seed {seed}).", SAID[seed][1], part.facts)
                 for seed, part in followed.items()
             ),
+            switches_nearby(nearby, self.grid),
             switches(judge(self.grid, screen, large), every),
+            switches_unfitted(self.grid, screen, large),
+            intermediate_best(looks, more, course.epochs[-1]),
             margins_improve(every),
             errors_improve(every),
         ]
@@ -250,12 +265,12 @@ class Figure4(Figure):
             ),
             f"Wide stage, width {grid.wide.width}": (wide, grid.mixed * len(grid.wide.seeds)),
         }
-        return grid_details(grid, stages, judge(grid, screen, large))
+        looks = by_epochs({**self._followed(measured), **self._checked(measured)})
+        return followed_details(looks) + grid_details(grid, stages, judge(grid, screen, large))
 
     def draw(self, measured: Mapping[str, Measured]) -> Any:
-        followed = {seed: part.columns for seed, part in self._followed(measured).items()}
         networks = [*chain.from_iterable(self._stages(measured))]
-        return draw_figure(f"{self.title}: CIFAR-10", followed, self.grid, networks)
+        return draw_figure(f"{self.title}: CIFAR-10", self._followed(measured), self.grid, networks)
 
     def _stages(self, measured: Mapping[str, Measured]) -> list[list[Outcome]]:
         """The networks that ran of the screen, of the large and of the wide stage."""
@@ -266,8 +281,11 @@ class Figure4(Figure):
         ]
 
     def _followed(self, measured: Mapping[str, Measured]) -> dict[int, Measured]:
-        names = {seed: part_name(seed) for seed in SAID}
-        return {seed: measured[name] for seed, name in names.items() if name in measured}
+        return {seed: measured[part_name(seed)] for seed in SAID if part_name(seed) in measured}
+
+    def _checked(self, measured: Mapping[str, Measured]) -> dict[int, Measured]:
+        seeds = self.grid.checked
+        return {seed: measured[part_name(seed)] for seed in seeds if part_name(seed) in measured}
 
     def _screen(self) -> list[Job]:
         return jobs_of(self.grid, self.grid.screen, self.grid.cells)
@@ -291,6 +309,8 @@ class Figure4(Figure):
         import torch
 
         course, training = self.grid.course, self.grid.training
+        if seed not in SAID:
+            course = replace(course, tests=self.grid.checked_tests)
 
         def measure(report: Report) -> Measured:
             from paper.grid_measure import follow

@@ -109,6 +109,10 @@ class Grid:
     # A bound on the probability up to which "not found" is a verdict; above, it is "undecided"
     small: float = 0.2
     course: Course = Course()  # of the seeds that the paper shows
+    # the screen's seeds, followed in the same way on fewer test images to check what those two
+    # suggest: the networks of the screen were examined at their first and last epoch only
+    checked: tuple[int, ...] = (201, 202, 203)
+    checked_tests: int = 2000
 
 
 @dataclass(frozen=True)

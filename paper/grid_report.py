@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ from paper.grid_statistics import (
     Verdict,
     by_cell,
     facts_of,
+    judge,
     summarise,
+    upper_bound,
 )
-from paper.judge import Claim, markdown_table
+from paper.judge import UNDECIDED, Claim, all_below, estimate, finding, markdown_table
 from paper.runner import Measured
 
 Stages = Mapping[str, tuple[Sequence[Outcome], int]]
@@ -49,7 +52,8 @@ def grid_details(grid: Grid, stages: Stages, verdict: Verdict) -> str:
             lines += _cell_table(fitted, grid.level, PAIRS)
         unfitted = [o for o in outcomes if not o.fitted]
         if unfitted:
-            lines += ["", "Unfitted, which count nowhere:", "", *_unfitted_table(unfitted)]
+            lines += ["", "Unfitted, which the registered verdict leaves out:", ""]
+            lines += _unfitted_table(unfitted)
     if verdict.examples:
         lines += ["", "### Seeds chosen on even test images, tested on odd ones", ""]
         lines += _example_table(verdict.examples)
@@ -63,15 +67,12 @@ def _meaning(verdict: Verdict, grid: Grid) -> str:
         f"{verdict.bound:.3g} on the probability of one (Clopper and Pearson, one-sided, "
         f"{1.0 - grid.level:.0%}) is that of {verdict.counted}."
     )
-    if verdict.by_seed is None:
-        return meaning
-    seeds, above, bound = verdict.by_seed
-    return (
-        f"{meaning} They have {seeds} seeds, and networks of one seed in several cells share their "
-        "images and the numbers behind their weights: they are not independent, as the bound has "
-        f"them. With the seed as the unit, {above} of {seeds} prefer the initial kernel in some "
-        f"cell, and the bound is {bound:.2g}."
-    )
+    if not math.isnan(verdict.normal):
+        meaning += (
+            f" If the differences of the seeds are normally distributed, which is an assumption, "
+            f"it is {verdict.normal:.2g} (noncentral t)."
+        )
+    return meaning
 
 
 def _cell_table(outcomes: Sequence[Outcome], level: float, reading: str = TRACED) -> list[str]:
@@ -79,8 +80,8 @@ def _cell_table(outcomes: Sequence[Outcome], level: float, reading: str = TRACED
     for cell, group in by_cell(outcomes).items():
         s = summarise(group, level, reading)
         ends = [sum(o.answers[reading][i].mean() for o in group) / len(group) for i in (0, 1)]
-        interval = "none" if math.isinf(s.low) else f"{_points(s.low)} to {_points(s.high)}"
-        between = "none" if math.isnan(s.between) else f"{100.0 * s.between:.2f}"
+        interval = "–" if math.isinf(s.low) else f"{_points(s.low)} to {_points(s.high)}"
+        between = "–" if math.isnan(s.between) else f"{100.0 * s.between:.2f}"
         row = {
             "cell": cell.words,
             "fitted": str(s.seeds),
@@ -92,6 +93,7 @@ def _cell_table(outcomes: Sequence[Outcome], level: float, reading: str = TRACED
             "noise of one seed": f"{100.0 * s.noise:.2f}",
             "initial better": str(s.above),
             "probability below": f"{s.bound:.2f}",
+            "if normal": "–" if math.isnan(s.normal) else f"{s.normal:.2g}",
         }
         rows.append(row)
     return markdown_table(rows)
@@ -160,6 +162,11 @@ def comparison(first: np.ndarray, last: np.ndarray) -> dict[str, Any]:
     }
 
 
+def by_epochs(parts: Mapping[int, Measured]) -> dict[int, dict[str, np.ndarray]]:
+    """The looks at each seed, one row per look."""
+    return {seed: by_epoch(part.columns) for seed, part in parts.items()}
+
+
 def by_epoch(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """One row per look at a seed that is followed: the last of Algorithm 2's iterations there."""
     ends = np.flatnonzero(np.diff(columns["epoch"], append=-1) != 0)
@@ -200,7 +207,7 @@ def identical(looks: Curves, every: Sequence[Outcome]) -> Claim:
         "Section 6",
         numbers
         | {"largest difference": apart, "fitted networks of the grid": len(gaps)}
-        | {"their mean, kernel less network": float(np.mean(gaps)) if gaps else None}
+        | {"their mean, kernel minus network": float(np.mean(gaps)) if gaps else None}
         | {"within a point": sum(abs(gap) <= CLOSE for gap in gaps)},
         apart <= CLOSE,
     )
@@ -234,19 +241,116 @@ def not_testable(claim: str, source: str, facts: Mapping[str, Any]) -> Claim:
     )
 
 
+SWITCHES = "Changing the random seed suffices to change whether kernel features improve or not"
+CAPTION = "Figure 4, caption"
+
+
 def switches(verdict: Verdict, every: Sequence[Outcome]) -> Claim:
-    """Do some seeds prefer the first kernel and some the last, by the registered rules."""
+    """Do some seeds prefer the first kernel and some the last, by the registered rules.
+
+    A run can find such seeds; that it has not found them refutes nothing.
+    """
     differences = [o.difference() for o in every if o.fitted]
     return Claim(
-        "Changing the random seed suffices to change whether kernel features improve or not.",
-        "Figure 4, caption",
+        f"{SWITCHES} (fitted networks, as registered).",
+        CAPTION,
         facts_of(verdict)
         | {"fitted networks": len(differences)}
         | {"initial kernel better": sum(d > 0.0 for d in differences)}
         | {"least difference": min(differences, default=None)}
         | {"largest": max(differences, default=None)},
-        verdict.found,
+        verdict.found or None,
         word=verdict.words,
+    )
+
+
+def switches_unfitted(grid: Grid, screen: Sequence[Outcome], large: Sequence[Outcome]) -> Claim:
+    """The same without the rule that a network must fit: those that went astray stay out."""
+    kept = [
+        [replace(o, fitted=True) for o in stage if o.loss is not None] for stage in (screen, large)
+    ]
+    verdict, every = judge(grid, *kept), [*kept[0], *kept[1]]
+    initial = [e.outcome for e in verdict.confirmed(initial=True)]
+    # "not found" would be said of cells that are judged by themselves, and deny these
+    word = UNDECIDED if initial and not verdict.found else verdict.words
+    return Claim(
+        f"{SWITCHES} (without the rule that a network must fit).",
+        CAPTION,
+        {"networks": len(every)}
+        | {"initial kernel better": sum(o.difference() > 0.0 for o in every)}
+        | {"of these confirmed": len(initial)}
+        | {
+            f"{o.job.cell.words}, seed {o.job.seed}:": f"{_points(o.difference())} points, cross "
+            f"entropy at the end {o.loss:.2f}"
+            for o in initial
+        },
+        verdict.found or None,
+        word=word,
+    )
+
+
+def switches_nearby(differences: Mapping[int, float], grid: Grid) -> Claim:
+    """The same in the cell nearest to the paper, from its fitted networks by their seeds."""
+    above = sum(difference > 0.0 for difference in differences.values())
+    bound = upper_bound(above, len(differences), grid.level) if differences else 1.0
+    is_small = above == 0 and bound <= grid.small
+    return Claim(
+        f"{SWITCHES} (the cell nearest to the paper's words: {grid.course.cell.words}).",
+        CAPTION,
+        {"fitted networks": len(differences), "initial kernel better": above}
+        | {"bound on the probability that it is better": bound}
+        | {"largest difference": max(differences.values(), default=None)},
+        None,
+        word=f"not found, probability below {bound:.2g}" if is_small else UNDECIDED,
+    )
+
+
+def intermediate_best(seen: Curves, checked: Curves, epoch: int) -> Claim:
+    """Is an intermediate kernel better than the first and the last, in seeds that did not say so.
+
+    Where it was first seen, in the seeds that the paper shows, it proves nothing: the epoch was
+    chosen there.
+    """
+    leads = {}
+    for seed, looks in {**seen, **checked}.items():
+        place = np.flatnonzero(looks["epoch"][:-1] == epoch)
+        if place.size:  # else training ended before
+            errors = looks["best_error"]
+            leads[seed] = 100.0 * float(errors[place[0]] - min(errors[0], errors[-1]))
+    new = np.array([points for seed, points in leads.items() if seed in checked])
+    found = estimate(new) if new.size else None
+    return finding(
+        f"Training overfits with so few images: the kernel of epoch {epoch}, an intermediate one, "
+        "errs less than the first and than the last.",
+        "Section 6; seen in the paper's two seeds, judged by the others",
+        {f"seed {seed}:": f"{_points(points / 100.0)} points" for seed, points in leads.items()}
+        | {"mean of the others:": "–" if found is None else str(found)},
+        None if found is None else all_below([found], 0.0),
+    )
+
+
+def followed_details(looks: Curves) -> str:
+    """Markdown: the errors of the best predictor and of the network, at each look."""
+    most = max(columns["epoch"].size for columns in looks.values())
+    rows = []
+    for seed, columns in looks.items():
+        table = zip(
+            *(columns[name] for name in ("epoch", "best_error", "network_error")), strict=True
+        )
+        cells = [f"{epoch:,}: {kernel:.1%}, {network:.1%}" for epoch, kernel, network in table]
+        cells += ["–"] * (most - len(cells))
+        rows.append({"seed": str(seed)} | {f"look {i}": cell for i, cell in enumerate(cells, 1)})
+    return "\n".join(
+        [
+            "## The seeds that are followed",
+            "",
+            "Epoch: test error of the maximum-margin predictor of that epoch's kernel, and of the "
+            "network itself. A network that errs on 90% has not begun to learn.",
+            "",
+            *markdown_table(rows),
+            "",
+            "",
+        ]
     )
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import nctdtrinc, ndtr
 from scipy.stats import binom, binomtest
 
-from paper.grid import Cell, Grid, Job
+from paper.grid import PAPER_CELL, Cell, Grid, Job
 from paper.judge import Estimate, estimate
 
 FIRST, LAST = 0, -1
@@ -50,6 +51,7 @@ class Summary(Estimate):
     noise: float  # standard deviation that this noise gives to one seed's difference
     above: int  # seeds with a difference above 0
     bound: float  # upper bound for the probability of that
+    normal: float  # the same, were the differences of the seeds normally distributed
 
 
 def summarise(outcomes: Sequence[Outcome], level: float, reading: str = TRACED) -> Summary:
@@ -72,7 +74,8 @@ def summarise(outcomes: Sequence[Outcome], level: float, reading: str = TRACED) 
     mean = estimate(means, confidence=1.0 - level)
     bound = upper_bound(above, seeds, level)
     noise = math.sqrt(noise)
-    return Summary(mean.mean, mean.low, mean.high, seeds, between, noise, above, bound)
+    normal = normal_bound(means, level)
+    return Summary(mean.mean, mean.low, mean.high, seeds, between, noise, above, bound, normal)
 
 
 def upper_bound(count: int, trials: int, level: float) -> float:
@@ -83,6 +86,21 @@ def upper_bound(count: int, trials: int, level: float) -> float:
     """
     test = binomtest(count, trials, alternative="less")
     return float(test.proportion_ci(1.0 - level, method="exact").high)
+
+
+def normal_bound(values: np.ndarray, level: float) -> float:
+    """The one-sided bound for the probability of a value above 0, if the values are normal.
+
+    From Student's noncentral distribution; NaN for values without spread.
+
+    >>> round(normal_bound(np.array([-3.0, -2.0, -1.0]), 0.05), 3)
+    0.454
+    """
+    n, spread = values.size, float(values.std(ddof=1)) if values.size > 1 else 0.0
+    if spread == 0.0:
+        return math.nan
+    reached = math.sqrt(n) * float(values.mean()) / spread
+    return float(ndtr(nctdtrinc(n - 1, level, reached) / math.sqrt(n)))
 
 
 @dataclass(frozen=True)
@@ -145,10 +163,11 @@ class Verdict:
     bound: float
     counted: str  # the networks that it is about
     examples: list[Example]
-    # where networks of one seed in several cells were counted together, which are not independent:
-    # seeds, those of them with a network that prefers the initial kernel, and the bound with the
-    # seed as the unit
-    by_seed: tuple[int, int, float] | None = None
+    normal: float = math.nan  # the bound if differences are normal; of the cell where it is largest
+
+    def confirmed(self, *, initial: bool) -> list[Example]:
+        """The confirmed seeds that prefer the initial kernel, or the final one."""
+        return [e for e in self.examples if e.confirmed and e.initial is initial]
 
 
 def judge(grid: Grid, screen: Sequence[Outcome], large: Sequence[Outcome]) -> Verdict:
@@ -160,18 +179,21 @@ def judge(grid: Grid, screen: Sequence[Outcome], large: Sequence[Outcome]) -> Ve
         for is_initial in (True, False)
     )
     large_cells = by_cell([o for o in large if o.fitted])
-    by_seed = None
+    normal = math.nan
     if len(large_cells) >= grid.mixed and all(
         len(group) >= grid.enough for group in large_cells.values()
     ):  # the large stage is judged by itself, cell by cell
         bounds = {cell: probability(group, grid.level) for cell, group in large_cells.items()}
         worst = max(bounds, key=lambda cell: bounds[cell])
         bound, counted = bounds[worst], f"{len(large_cells[worst])} fitted networks, {worst.words}"
+        normal = max(summarise(group, grid.level).normal for group in large_cells.values())
     else:
         bound = probability(fitted, grid.level) if fitted else 1.0
         counted = f"{len(fitted)} fitted networks of all cells that ran"
-        by_seed = count_by_seed(fitted, grid.level)
-    rest = (bound, counted, family, by_seed)
+        seeds = len({o.job.seed for o in fitted})
+        if seeds < len(fitted):
+            counted += f", not independent: they have {seeds} seeds"
+    rest = (bound, counted, family, normal)
     if initial & final:
         where = "; ".join(sorted(cell.words for cell in initial & final))
         return Verdict(True, f"found ({where})", *rest)
@@ -186,22 +208,10 @@ def probability(outcomes: Sequence[Outcome], level: float) -> float:
     return upper_bound(above, len(outcomes), level)
 
 
-def count_by_seed(fitted: Sequence[Outcome], level: float) -> tuple[int, int, float] | None:
-    """Seeds, those that prefer the initial kernel in some cell, and the bound that they give.
-
-    A seed draws the same images and the same numbers for the weights in all cells. None where each
-    network has a seed of its own.
-    """
-    seeds = {o.job.seed for o in fitted}
-    if len(seeds) == len(fitted):
-        return None
-    above = {o.job.seed for o in fitted if o.difference() > 0.0}
-    return len(seeds), len(above), upper_bound(len(above), len(seeds), level)
-
-
 def by_cell(outcomes: Sequence[Outcome]) -> dict[Cell, list[Outcome]]:
-    """The networks of each cell, in the order of their first."""
-    cells: dict[Cell, list[Outcome]] = {}
+    """The networks of each cell, the one nearest to the paper first, then in their order."""
+    near = [outcome.job.cell for outcome in outcomes if outcome.job.cell == PAPER_CELL]
+    cells: dict[Cell, list[Outcome]] = {cell: [] for cell in near[:1]}
     for outcome in outcomes:
         cells.setdefault(outcome.job.cell, []).append(outcome)
     return cells
@@ -221,19 +231,18 @@ def most_mixed(grid: Grid, screen: Sequence[Outcome]) -> tuple[Cell, ...]:
 
 def facts_of(verdict: Verdict) -> dict[str, Any]:
     """The numbers of a verdict, for a claim."""
-    confirmed = [e for e in verdict.examples if e.confirmed]
-    by_seed = {}
-    if verdict.by_seed is not None:
-        by_seed = {"seeds": verdict.by_seed[0], "bound by seeds": verdict.by_seed[2]}
+    normal = {}
+    if not math.isnan(verdict.normal):
+        normal = {"the same if the differences are normal, an assumption": verdict.normal}
     return {
         "verdict": verdict.words,
         "about": verdict.counted,
         "bound on the probability that the initial kernel is better": verdict.bound,
-        **by_seed,
+        **normal,
         "seeds tested for the initial kernel": sum(e.initial for e in verdict.examples),
-        "of these confirmed": sum(e.initial for e in confirmed),
+        "of these confirmed": len(verdict.confirmed(initial=True)),
         "seeds tested for the final kernel": sum(not e.initial for e in verdict.examples),
-        "confirmed": sum(not e.initial for e in confirmed),
+        "confirmed": len(verdict.confirmed(initial=False)),
     }
 
 

@@ -243,8 +243,6 @@ TOO_SMALL = verdict_of(None)
 def page(report: Mapping[str, Any], title: str, about: str, details: str = "") -> str:
     """Markdown, from what `claims.json` holds, and what a figure has to say beyond it."""
     name, claims = report["figure"], report["claims"]
-    judged = [claim for claim in claims if claim["holds"] is not None]
-    confirmed = sum(claim["holds"] for claim in judged)
     quick = " --quick" if report["quick"] else ""
     versions = ", ".join(f"{library} {number}" for library, number in report["versions"].items())
     seed = "nothing is drawn at random" if report["seed"] is None else f"seed {report['seed']}"
@@ -254,13 +252,13 @@ def page(report: Mapping[str, Any], title: str, about: str, details: str = "") -
             "",
             f"![{title}]({name}.png)",
             "",
-            f"`python -m paper {name}{quick}` wrote this page, the picture, the curves "
-            f"(`{name}.csv`) and `claims.json` in {report['seconds']:.0f} s on "
-            f"{report['cpus']} cores.",
+            f"`python -m paper {name}{quick}` writes this page, the picture, the curves "
+            f"(`{name}.csv`) and `claims.json` to `figures/{name}`. This run took "
+            f"{report['seconds']:.0f} s on {report['cpus']} cores.",
             "",
             about,
             "",
-            f"## {confirmed} of {len(judged)} claims are confirmed{_open_words(claims)}",
+            f"## {counted(claims)}",
             "",
             *markdown_table([_row(claim) for claim in claims]),
             "",
@@ -273,22 +271,27 @@ def page(report: Mapping[str, Any], title: str, about: str, details: str = "") -
     )
 
 
-def measured_words(measured: Mapping[str, Any]) -> str:
-    """The numbers in one line.
+def measured_words(measured: Mapping[str, Any], between: str = "; ") -> str:
+    """The numbers in one line, or with a line break between them.
 
     >>> measured_words({"rows": 12665, "margin": 0.3641458, "kind": "overlapping"})
     'rows 12665; margin 0.36415; kind overlapping'
     """
-    return "; ".join(f"{name} {_cell_word(value)}" for name, value in measured.items())
+    return between.join(f"{name} {_cell_word(value)}" for name, value in measured.items())
 
 
-def _open_words(claims: Sequence[Mapping[str, Any]]) -> str:
-    """How many claims are open, and why."""
-    left = Counter(claim["verdict"] for claim in claims if claim["holds"] is None)
-    small = left.pop(TOO_SMALL, 0)
-    words = [f"{small} are not judged: this run is too small"] if small else []
-    words += [f"{count} {word}" for word, count in left.items()]
-    return "".join(f"; {word}" for word in words)
+def counted(claims: Sequence[Mapping[str, Any]]) -> str:
+    """How many of all claims are confirmed, and what became of the others.
+
+    >>> counted([{"holds": True, "verdict": "yes"}, {"holds": None, "verdict": "not testable"}])
+    '1 of 2 claims is confirmed; 1 not testable'
+    """
+    confirmed = sum(claim["holds"] is True for claim in claims)
+    others = Counter(claim["verdict"] for claim in claims if claim["holds"] is not True)
+    names = {"no": "not confirmed", TOO_SMALL: "not judged: this run is too small"}
+    words = [f"{count} {names.get(word, word)}" for word, count in others.items()]
+    verb = "is" if confirmed == 1 else "are"
+    return "; ".join([f"{confirmed} of {len(claims)} claims {verb} confirmed", *words])
 
 
 def _row(claim: Mapping[str, Any]) -> dict[str, str]:
@@ -296,8 +299,8 @@ def _row(claim: Mapping[str, Any]) -> dict[str, str]:
     return {
         "claim": claim["claim"],
         "where": claim["source"],
-        "measured": measured_words(claim["measured"]),
-        "confirmed": f"**{word}**" if claim["holds"] is False else word,
+        "measured": measured_words(claim["measured"], "<br>"),
+        "confirmed": f"**{word}**" if word == "no" else word,
     }
 
 

@@ -2,10 +2,9 @@
 
     python -m paper.longer_root
 
-After 3,000 iterations its test error says nothing yet, since its steps are so short; the path that
-it shares with θ = 1 predicts a good one after some 87,000. This makes the run, and prints the test
-error at marks evenly spaced on a log axis, and since when it performs well for good: at most
-`WELL` times the error of the soft margin that Figure 2 tunes. Seven minutes on one idle core.
+After 3,000 iterations its test error says nothing yet, since its steps are so short. This prints it
+at marks evenly spaced on a log axis, and since when it performs well for good: at most `WELL` times
+the error of the soft margin that Figure 2 tunes. Seven minutes on one idle core.
 """
 
 import argparse

@@ -160,9 +160,9 @@ def method_part(
     return Part(method.name, parameters, float(iterations * method.passes), measure)
 
 
-def two_panels(title: str, *, sharey: bool = False) -> tuple[Any, Any]:
-    """A figure with two panels side by side, and room below for the legend."""
-    figure, panels = saved_figure(1, 2, size=(9.2, 4.3), sharey=sharey)
+def row_of_panels(title: str, count: int = 2) -> tuple[Any, Any]:
+    """A figure with panels side by side, and room below for the legend."""
+    figure, panels = saved_figure(1, count, size=(4.6 * count, 4.3))
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure, panels
 
@@ -190,7 +190,7 @@ def thin(iterations: np.ndarray, per_decade: int = 150) -> np.ndarray:
 
 
 def shared_legend(figure: Any, panels: Any, *, columns: int = 3) -> None:
-    """One legend for both panels, below them; each label once."""
+    """One legend for all panels, below them; each label once."""
     entries: dict[str, Any] = {}
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):

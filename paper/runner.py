@@ -12,6 +12,7 @@ import platform
 import time
 import zipfile
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from importlib.metadata import version
@@ -291,6 +292,7 @@ def summarise(figure: Figure, claims: Sequence[Claim], seconds: float) -> dict[s
         "data": {"name": figure.sample.title, "fingerprint": figure.sample.fingerprint},
         "seconds": round(seconds, 2),
         "cpus": os.cpu_count(),
+        "counts": Counter(claim.verdict for claim in claims),
         "claims": [claim.to_dict() for claim in claims],
     }
 
