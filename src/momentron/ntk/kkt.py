@@ -28,11 +28,11 @@ from momentron.status import Status
 EULER = 1e-6  # by how much of the largest lead Euler's identity may be off
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class KKTShare(ClassifierMargin):
-    """The margin of a network's weights in their own tangent kernel, and its share of the best.
+    """The margin of a network's weights θ in their own tangent kernel, and its share of the best.
 
-    A *lead* s is y f(x), or f_c(x) − f_j(x) for a row of class c and each wrong output j.
+    A *lead* s is y f(x), or f_c(x) − f_j(x) for a row of class c and a wrong output j.
 
     Attributes
     ----------
@@ -41,16 +41,12 @@ class KKTShare(ClassifierMargin):
     optimum : Certificate or None
         A proven interval on the best margin of any direction in the tangent kernel.
     share, share_upper : float
-        The KKT share lies between them. It is at most 1, and 1 at KKT points alone. NaN without an
-        optimum, or if no direction separates the rows in the kernel.
-    order : float
-        L, the order of homogeneity.
-    norm : float
-        ‖θ‖.
-    normalised_margin : float
-        min s/‖θ‖^L, not certified.
+        The KKT share lies between them. NaN without an optimum, or if no direction separates the
+        rows in the kernel.
+    order, norm, normalised_margin : float
+        L, the order of homogeneity, ‖θ‖ and min s/‖θ‖^L.
     angle : float
-        Between θ and the direction that was found in the kernel, in degrees; not certified.
+        Between θ and the best direction that was found in the kernel, in degrees.
     loss : float
         Cross-entropy, the average over the rows.
     """
@@ -64,13 +60,6 @@ class KKTShare(ClassifierMargin):
     @property
     def share_upper(self) -> float:
         return max(self.share, min(super().share_upper, 1.0))
-
-    def __repr__(self) -> str:
-        best = "None" if self.optimum is None else f"{self.optimum.lower:.6g}"
-        return (
-            f"KKTShare({self.share:.6g} to {self.share_upper:.6g}; margin {self.lower:.6g} of "
-            f"{best}, order {self.order:g}, angle {self.angle:.3g} degrees)"
-        )
 
 
 @standard_arithmetic()
@@ -89,18 +78,16 @@ def kkt_share(
 
     .. math:: \frac{L \min_i y_i f(x_i; θ)/‖θ‖}{\max_v \min_i y_i ⟨∇f(x_i; θ), v⟩/‖v‖} ≤ 1
 
-    Where f is homogeneous of order L in θ, f(cθ) = c^L f(θ), gradient flow on a loss with
-    exponential tail turns θ towards a KKT point of "minimise ‖θ‖ subject to y_i f(x_i; θ) ≥ 1" (Lyu
-    and Li 2020). Euler's identity ⟨∇f, θ⟩ = L f makes the numerator the margin of θ in the tangent
-    kernel at θ, so the share is at most 1, and it is 1 exactly at such points (where y_i f(x_i) > 0
-    and f is differentiable at the rows).
+    If f(x; cθ) = c^L f(x; θ), gradient flow on the logistic loss turns θ towards a KKT point of
+    "minimise ‖θ‖ subject to y_i f(x_i; θ) ≥ 1" (Lyu and Li 2020, ICLR). Since ⟨∇f, θ⟩ = L f, the
+    share is the margin of θ in the tangent kernel at θ over the best margin there: at most 1, and 1
+    exactly at such points, where all y_i f(x_i) > 0 and f is differentiable at the rows.
 
     Parameters
     ----------
     model : torch.nn.Module
-        One output per class, in the sorted order of the labels, or a single one for two classes. It
-        is not changed: a copy of it is run in float64 and in evaluation mode. θ is all parameters
-        with requires_grad=True.
+        One output per class, in the sorted order of the labels, or a single one for two classes.
+        θ is all parameters with requires_grad=True. A copy is run in float64, in evaluation mode.
     X : array-like or Tensor of shape (n, ...)
     y : array-like of shape (n,)
         Labels of any kind; with k classes, each row has k − 1 leads.
@@ -114,21 +101,8 @@ def kkt_share(
     Returns
     -------
     KKTShare
-
-    Raises
-    ------
-    InputError
-        If Euler's identity does not hold at the rows, for any L > 0.
-
-    Notes
-    -----
-    The interval is proven for the numbers that torch computes in float64: the leads, their
-    derivatives along θ, which have to agree with them and widen the interval where they do not, and
-    the kernel. The rounding of torch itself, about 1e-14 of the largest terms, is not bounded.
-
-    References
-    ----------
-    Lyu and Li (2020), "Gradient descent maximizes the margin of homogeneous neural networks", ICLR.
+        Proven for the leads, their derivatives along θ (which widen the interval where they differ
+        from L s) and the kernel as torch computes them in float64; torch's rounding is not bounded.
 
     Examples
     --------
@@ -170,7 +144,7 @@ def kkt_share(
         optimum=None if result is None else result.certificate,
         order=order,
         norm=norm,
-        normalised_margin=least / norm**order,
+        normalised_margin=least * norm**-order,
         angle=angle,
         loss=float(np.logaddexp.reduce(-leads, axis=1, initial=0.0).mean()),
     )
@@ -224,53 +198,34 @@ def _best_direction(
 class KKTTracker(MarginTracker):
     """Follow the KKT share of a homogeneous network through its training.
 
-    Looks are as in `MarginTracker`, for the direction θ of all weights and the tangent kernel at θ
-    in place of a last layer and its features: `margin` is L min y f/‖θ‖, `best` the best margin in
-    the kernel, `norm` is ‖θ‖.
+    Looks are those of a `MarginTracker`, with all weights θ and the tangent kernel at θ in place of
+    a last layer and its features: `margin` is L min y f/‖θ‖, `best` the best margin in the kernel.
 
     Parameters
     ----------
     X, y
-        As in `kkt_share`: the rows on which margins are measured.
+        The rows on which margins are measured, as in `kkt_share`.
     optimum_every : int
         Compute a kernel and its best margin at one look in this many, counted in looks, not in
         steps or epochs; at the others, share, best and angle are NaN.
-    input_shape, max_memory, tol, max_time
-        As in `kkt_share`.
-
-    Attributes
-    ----------
-    looks, cpu_seconds
-        As in `MarginTracker`.
+    **options
+        As in `kkt_share`: input_shape, max_memory, tol, max_time.
 
     Examples
     --------
     >>> import torch
     >>> from momentron.ntk import KKTTracker
     >>> tracker = KKTTracker([[2.0, 0.0], [0.0, -1.0]], [1, 0])
-    >>> look = tracker.look(torch.nn.Linear(2, 1, bias=False), step=0)
-    >>> look.share <= look.share_upper <= 1.0
+    >>> tracker.look(torch.nn.Linear(2, 1, bias=False), step=0).share <= 1.0
     True
     """
 
-    def __init__(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        optimum_every: int = 1,
-        input_shape: tuple[int, ...] | None = None,
-        max_memory: str | int = "1GB",
-        tol: float = 1e-6,
-        max_time: float | None = None,
-    ) -> None:
-        self.X, self.y = X, y
+    def __init__(self, X: Any, y: Any, *, optimum_every: int = 1, **options: Any) -> None:
+        self.X, self.y, self._options = X, y, options
         self.optimum_every = as_count("optimum_every", optimum_every)
-        self._kernel: dict[str, Any] = {"input_shape": input_shape, "max_memory": max_memory}
-        self._solving = {"tol": tol, "max_time": max_time}
         self.looks, self.cpu_seconds = Looks(), 0.0
 
     def _see(self, model: Any, is_due: bool) -> tuple[KKTShare, float, float, float]:
         optimum = "solve" if is_due else None
-        found = kkt_share(model, self.X, self.y, optimum=optimum, **self._kernel, **self._solving)
+        found = kkt_share(model, self.X, self.y, optimum=optimum, **self._options)
         return found, found.loss, found.norm, found.angle
