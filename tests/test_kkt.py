@@ -41,6 +41,7 @@ def test_a_linear_network_has_the_share_of_the_margin(data, seed):
     assert found.share <= wanted * (1 + 1e-12)
     assert wanted * (1 - 1e-12) <= found.share_upper <= 1.0
     assert found.share_upper - found.share < 2e-6
+    assert repr(found).startswith("KKTShare: in [0.")
     assert found.optimum.lower <= 0.25 * (1 + 1e-12)
     assert found.angle == pytest.approx(
         math.degrees(math.acos(w @ data.coef / np.linalg.norm(w))), abs=0.1

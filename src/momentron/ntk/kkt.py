@@ -28,7 +28,7 @@ from momentron.status import Status
 EULER = 1e-6  # by how much of the largest lead Euler's identity may be off
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class KKTShare(ClassifierMargin):
     """The margin of a network's weights θ in their own tangent kernel, and its share of the best.
 
