@@ -55,7 +55,7 @@ class ClassifierMargin:
         return up(self.upper / (best.lower if self.upper > 0.0 else best.upper))
 
     def __repr__(self) -> str:
-        text = f"ClassifierMargin: in [{self.lower:.9g}, {self.upper:.9g}]"
+        text = f"{type(self).__name__}: in [{self.lower:.9g}, {self.upper:.9g}]"
         if self.optimum is None:
             return text
         share = self.share

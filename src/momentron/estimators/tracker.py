@@ -51,7 +51,7 @@ class MarginTracker:
     the optimum is then the best margin that *any* last layer could have on the current features.
     It changes from look to look, and each look costs a solve; `optimum_every` makes solves
     rarer. A share of 1 says that the last layer is as good as its features allow, not that the
-    features are good.
+    features are good. For all layers of a homogeneous network, see `momentron.ntk.KKTTracker`.
 
     Parameters
     ----------
@@ -69,7 +69,8 @@ class MarginTracker:
     optimum : MarginResult, optional
         The optimum for the same rows, if you already have it; only without `features`.
     optimum_every : int
-        With `features`, solve at one look in this many; at the others, share and angle are NaN.
+        With `features`, solve at one look in this many, counted in looks, whatever their `step`;
+        at the others, share and angle are NaN.
     tol, max_time
         For the solves, as in `max_margin`.
 
@@ -146,28 +147,8 @@ class MarginTracker:
             Margin and share are NaN where weights are not finite.
         """
         begin = time.process_time()
-        W, b, features = self._parts(model)
-        if self._fixed is not None:
-            problem, optimum = self._fixed
-        else:
-            problem = Problem.from_data(features, self.y, fit_intercept=self.fit_intercept)
-            is_due = len(self.looks) % self.optimum_every == 0
-            optimum = self._solve(features) if is_due else None
-        coef = as_coef(W, problem.shown(problem.zeros()).shape)
-        intercept = as_intercept(b, W, problem.classes.size)
-        if not self.fit_intercept and intercept.any():
-            raise InputError(
-                "the model has an intercept and this tracker's optimum has none; create the "
-                "tracker with fit_intercept=True"
-            )
-        best = None if optimum is None else optimum.certificate
-        found, norm, angle = ClassifierMargin(math.nan, math.nan, best), math.nan, math.nan
-        if np.isfinite(coef).all() and np.isfinite(intercept).all():
-            lower, upper, outputs = proven_margin(problem, coef, intercept)
-            found, norm = ClassifierMargin(lower, upper, best), float(np.linalg.norm(coef))
-            if optimum is not None and optimum.lower > 0.0:
-                angle = angle_between(coef, optimum.coef, lambda w: float(np.linalg.norm(w)))
-            loss = cross_entropy(problem, outputs) if loss is None else loss
+        found, own_loss, norm, angle = self._see(model, len(self.looks) % self.optimum_every == 0)
+        best = found.optimum
         look = Look(
             step=float(len(self.looks) if step is None else step),
             margin=found.lower,
@@ -176,13 +157,37 @@ class MarginTracker:
             share_upper=found.share_upper,
             best=math.nan if best is None else best.lower,
             best_upper=math.nan if best is None else best.upper,
-            loss=math.nan if loss is None else float(loss),
+            loss=own_loss if loss is None else float(loss),
             norm=norm,
             angle=angle,
         )
         self.looks.append(look)
         self.cpu_seconds += time.process_time() - begin
         return look
+
+    def _see(self, model: Any, is_due: bool) -> tuple[ClassifierMargin, float, float, float]:
+        """(its margin, loss, ‖W‖, angle), with an optimum if one is due or fixed."""
+        W, b, features = self._parts(model)
+        if self._fixed is not None:
+            problem, optimum = self._fixed
+        else:
+            problem = Problem.from_data(features, self.y, fit_intercept=self.fit_intercept)
+            optimum = self._solve(features) if is_due else None
+        coef = as_coef(W, problem.shown(problem.zeros()).shape)
+        intercept = as_intercept(b, W, problem.classes.size)
+        if not self.fit_intercept and intercept.any():
+            raise InputError(
+                "the model has an intercept and this tracker's optimum has none; create the "
+                "tracker with fit_intercept=True"
+            )
+        best, angle = None if optimum is None else optimum.certificate, math.nan
+        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+            return ClassifierMargin(math.nan, math.nan, best), math.nan, math.nan, angle
+        lower, upper, outputs = proven_margin(problem, coef, intercept)
+        norm = float(np.linalg.norm(coef))
+        if optimum is not None and optimum.lower > 0.0:
+            angle = angle_between(coef, optimum.coef, lambda w: float(np.linalg.norm(w)))
+        return ClassifierMargin(lower, upper, best), cross_entropy(problem, outputs), norm, angle
 
     def _parts(self, model: Any) -> tuple[Any, Any, Any]:
         """(W, b, the features that they see, where these change)."""
@@ -206,7 +211,7 @@ class MarginTracker:
 
     def __repr__(self) -> str:
         last = f", last share {self.looks[-1].share:.4%}" if len(self.looks) else ""
-        return f"MarginTracker({len(self.looks)} looks{last})"
+        return f"{type(self).__name__}({len(self.looks)} looks{last})"
 
 
 def cross_entropy(problem: Problem, outputs: np.ndarray) -> float:

@@ -1,7 +1,7 @@
 """Tangent kernels of any torch network, and how they change while it is trained.
 
-`EmpiricalNTK`, `KernelTracker`, `block_matrix` and `kernel_evolution` need torch (the extra `ntk`),
-which is loaded when they are first asked for; all others do without it.
+`EmpiricalNTK`, `KernelTracker`, `KKTTracker`, `block_matrix`, `kernel_evolution` and `kkt_share`
+need torch (the extra `ntk`), which is loaded when they are first asked for; the others do not.
 """
 
 from importlib import import_module
@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from momentron.ntk.empirical import EmpiricalNTK
     from momentron.ntk.kernel_array import block_matrix
     from momentron.ntk.kernel_tracker import KernelTracker, kernel_evolution
+    from momentron.ntk.kkt import KKTShare, KKTTracker, kkt_share
 
 __all__ = [
     "EmpiricalNTK",
     "EvolutionRow",
+    "KKTShare",
+    "KKTTracker",
     "KernelEvolution",
     "KernelTracker",
     "block_matrix",
@@ -33,6 +36,7 @@ __all__ = [
     "effective_rank",
     "kernel_alignment",
     "kernel_evolution",
+    "kkt_share",
     "label_alignment",
     "label_kernel",
     "participation_ratio",
@@ -44,6 +48,7 @@ _TORCH_NAMES = {
     "block_matrix": "momentron.ntk.kernel_array",
     "KernelTracker": "momentron.ntk.kernel_tracker",
     "kernel_evolution": "momentron.ntk.kernel_tracker",
+    **dict.fromkeys(("KKTShare", "KKTTracker", "kkt_share"), "momentron.ntk.kkt"),
 }
 
 

@@ -173,8 +173,7 @@ class KernelTracker:
     def _network_error(self, model: nn.Module, name: str) -> float:
         """The share of examples that the network itself gets wrong."""
         examples, (_, y) = self.examples(model, name), getattr(self, name)
-        batches = map(examples.rows, pieces(len(examples), BATCH))
-        outputs = torch.cat([class_outputs(model, x, self.classes) for x in batches])
+        outputs = network_outputs(model, examples, self.classes)
         found = outputs.squeeze(1).double().cpu().numpy()
         return float(np.mean(labels_of(found, self.classes) != y))
 
@@ -251,6 +250,12 @@ def class_outputs(model: nn.Module, x: Tensor, classes: np.ndarray) -> Tensor:
             "the outputs of the network are not finite: training diverged; use a smaller lr"
         )
     return outputs
+
+
+def network_outputs(model: nn.Module, examples: Examples, classes: np.ndarray) -> Tensor:
+    """The outputs of all examples, some at a time; as `class_outputs`."""
+    batches = map(examples.rows, pieces(len(examples), BATCH))
+    return torch.cat([class_outputs(model, x, classes) for x in batches])
 
 
 @contextmanager

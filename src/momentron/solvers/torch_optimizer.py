@@ -35,6 +35,9 @@ class TorchOptimizer(LossMethod):
     LBFGS does. Upper bounds come from an average of the dual weights that it meets. Not through a
     kernel, whose coefficients are no coordinates of a step. Needs the extra `ntk` (torch).
 
+    SGD with lr=η on the rows themselves is lr=ηR² here, Adam lr=ηR. To train an intercept like a
+    weight, append a column of ones to X and pass fit_intercept=False.
+
     Parameters
     ----------
     optimizer : callable
