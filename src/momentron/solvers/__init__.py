@@ -5,12 +5,11 @@ from momentron.errors import InputError, short
 from momentron.solvers.adaptive import Adaptive
 from momentron.solvers.auto import Auto
 from momentron.solvers.descent import (
-    DualNesterov,
     GradientDescent,
-    Momentum,
     NormalizedGradient,
     NormalizedGradientRoot,
 )
+from momentron.solvers.momentum import DualNesterov, Momentum
 from momentron.solvers.perceptrons import BatchPerceptron, NormalizedPerceptron
 from momentron.solvers.solver import (
     Candidates,
