@@ -158,6 +158,16 @@ class Simplex:
             scaled[rows] = to_mass(q[rows], self.share)
         return scaled
 
+    def project(self, q: np.ndarray) -> np.ndarray:
+        """The nearest point of C, up to rounding."""
+        nearest = np.empty_like(q)
+        for rows in self.groups:
+            falling = np.sort(q[rows])[::-1]
+            levels = (np.cumsum(falling) - self.share) / np.arange(1, falling.size + 1)
+            # the support is the largest numbers that stay above their common level
+            nearest[rows] = np.maximum(q[rows] - levels[np.sum(falling > levels) - 1], 0.0)
+        return nearest
+
     def risk_slope(self, psi: float) -> float:
         """The factor c with ∇R(w) = c Zᵀ∇ψ(Zw), R the average loss (least over b)."""
         return self._average(float(self.loss.log_slope(np.array([psi]))[0]))

@@ -11,6 +11,7 @@ from momentron.solvers.descent import (
 )
 from momentron.solvers.momentum import DualNesterov, Momentum
 from momentron.solvers.perceptrons import BatchPerceptron, NormalizedPerceptron
+from momentron.solvers.simplex_fista import SimplexFista
 from momentron.solvers.solver import (
     Candidates,
     MarginProblem,
@@ -37,6 +38,7 @@ __all__ = [
     "NormalizedPerceptron",
     "Primal",
     "RunOptions",
+    "SimplexFista",
     "Solver",
     "Start",
     "State",
@@ -56,6 +58,7 @@ SOLVERS: dict[str, type[Solver]] = {
         NormalizedGradientRoot,
         BatchPerceptron,
         NormalizedPerceptron,
+        SimplexFista,
     )
 }
 
