@@ -10,7 +10,11 @@ from momentron.solvers.descent import (
     NormalizedGradientRoot,
 )
 from momentron.solvers.momentum import DualNesterov, Momentum
-from momentron.solvers.perceptrons import BatchPerceptron, NormalizedPerceptron
+from momentron.solvers.perceptrons import (
+    BatchPerceptron,
+    NormalizedPerceptron,
+    SmoothPerceptron,
+)
 from momentron.solvers.simplex_fista import SimplexFista
 from momentron.solvers.solver import (
     Candidates,
@@ -39,6 +43,7 @@ __all__ = [
     "Primal",
     "RunOptions",
     "SimplexFista",
+    "SmoothPerceptron",
     "Solver",
     "Start",
     "State",
@@ -58,6 +63,7 @@ SOLVERS: dict[str, type[Solver]] = {
         NormalizedGradientRoot,
         BatchPerceptron,
         NormalizedPerceptron,
+        SmoothPerceptron,
         SimplexFista,
     )
 }
