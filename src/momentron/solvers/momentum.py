@@ -126,11 +126,9 @@ class Momentum(LossMethod):
 
     name = "momentum"
 
-    def __init__(
-        self, schedule: Schedule = paper_lambda, step: float | Schedule | str = 1.0
-    ) -> None:
+    def __init__(self, schedule: Schedule = paper_lambda, step: Any = 1.0) -> None:
         self.schedule = schedule
-        self.step_size = step if isinstance(step, str) and step == ADAPTIVE else as_schedule(step)
+        self.step_size: Any = as_schedule(step) if step != ADAPTIVE else step
         if self.step_size == ADAPTIVE and schedule is not paper_lambda:
             raise InputError("step='adaptive' chooses λ_t itself; leave schedule out")
 
