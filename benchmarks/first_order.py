@@ -112,22 +112,24 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
 
 def draw(rows: dict[str, dict[str, Any]], path: Path) -> None:
     """One panel per problem: the gap against passes."""
-    from momentron.views.display.style import CLASS_COLOURS, saved_figure
+    from momentron.views.display.style import CLASS_COLOURS, saved_figure, styled
 
     figure, panels = saved_figure(2, 3, size=(11.0, 6.2))
     for axes, (title, row) in zip(panels.flat, rows.items(), strict=False):
         for (name, measured), colour in zip(row.items(), CLASS_COLOURS, strict=True):
             done, gaps = (np.array(part) for part in measured["curve"])
             shown = (gaps < 1.0) & (gaps > 0.0)
-            line = "--" if name == "momentum, mean over all" else "-"
-            axes.loglog(done[shown], gaps[shown], line, color=colour, label=name)
+            # it is hidden by the smooth perceptron otherwise
+            style = {"linestyle": "--", "zorder": 5} if name.endswith("mean over all") else {}
+            axes.loglog(done[shown], gaps[shown], color=colour, label=name, **style)
         axes.set(title=title, xlabel="passes over the data", ylabel="gap", ylim=(5e-7, 1.2))
         axes.axhline(TARGETS[-1], color="#767676", linewidth=0.8)
     handles, labels = panels.flat[0].get_legend_handles_labels()
     for axes in panels.flat[len(rows) :]:
         axes.axis("off")
-    panels.flat[-1].legend(handles, labels, loc="center")
-    figure.savefig(path, dpi=110)
+    with styled():
+        panels.flat[-1].legend(handles, labels, loc="center", title="gap = 1 − lower/upper")
+        figure.savefig(path, dpi=110)
 
 
 def sublinear_table(data: Data) -> str:

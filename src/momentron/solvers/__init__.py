@@ -82,6 +82,6 @@ def as_solver(method: str | Solver) -> Solver:
     if kind.__module__.startswith("torch.optim"):
         hint = f"; wrap an optimiser of torch: TorchOptimizer(torch.optim.{name}, lr=…)"
     raise InputError(
-        f"method={short(method)} is not known; choose one of {list(SOLVERS)}, or pass a Solver"
-        f"{hint}"
+        f"method={short(method)} is not known; choose one of {', '.join(SOLVERS)}, or pass a "
+        f"Solver{hint}"
     )
