@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -33,33 +33,22 @@ SHORTEST = 1e-6  # where the search ends, whatever a loss of the user's own does
 
 
 @dataclass
-class Window:
-    """The average of μ, for the q_t since some t alone, and with any mass.
+class Past:
+    """μ_s, Zᵀμ_s, the scores of −Zᵀμ_s, and its share of μ_t: the rest of μ_t is of later q_j."""
 
-    It has their image z, and the scores of −z.
-    """
-
-    q: Any
-    z: np.ndarray
+    mu: np.ndarray
+    z_mu: np.ndarray
     scores: np.ndarray
+    mass: float
+    share: float
 
-    @classmethod
-    def begin(cls, problem: MarginProblem) -> Self:
-        return cls(problem.no_weights(), problem.zeros(), np.zeros(problem.size))
-
-    def add(self, problem: MarginProblem, share: float, point: "Window") -> None:
-        """Its average with one more q_t."""
-        self.q = problem.mix(self.q, 1.0 - share, point.q, share, in_place=True)
-        mix_in_place(self.z, 1.0 - share, point.z, share)
-        mix_in_place(self.scores, 1.0 - share, point.scores, share)
-
-    def to_arrays(self) -> dict[str, np.ndarray]:
+    def to_arrays(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
-        return {"q": self.q, "z": self.z, "scores": self.scores}
+        return vars(self)
 
-    def from_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+    def from_arrays(self, arrays: Mapping[str, Any]) -> None:
         """Set to what `to_arrays` gave, whose shapes have been checked."""
-        self.q, self.z, self.scores = (arrays[name] for name in ("q", "z", "scores"))
+        vars(self).update(arrays)
 
 
 @dataclass
@@ -67,9 +56,9 @@ class MomentumState(DescentState):
     """w_t and g_t; μ and Zᵀμ lag one step behind, where they are free."""
 
     g: np.ndarray = field(default_factory=lambda: np.empty(0))
-    g_scores: np.ndarray = field(default_factory=lambda: np.empty(0))  # those of −g
-    late: Any = None
-    later: Any = None
+    mu_scores: np.ndarray = field(default_factory=lambda: np.empty(0))  # those of −Zᵀμ
+    late: Any = None  # μ_s for s between t/4 and t/2
+    later: Any = None  # and between t/2 and t
     gradient: np.ndarray = field(default_factory=lambda: np.empty(0))  # Zᵀq_t, if it is known
     lam: float = 1.0
     theta: float = 1.0
@@ -135,9 +124,12 @@ class Momentum(LossMethod):
     def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> MomentumState:
         state = MomentumState.begin(problem, options)
         state.g, state.z_mu = np.zeros_like(state.w), np.full_like(state.w, np.inf)
-        state.g_scores = np.zeros_like(state.scores)
-        state.late, state.later = Window.begin(problem), Window.begin(problem)
+        state.mu_scores = np.zeros_like(state.scores)
         state.mu = problem.mix(state.mu, 1.0, state.q, 1.0, in_place=True)
+        state.late, state.later = (
+            Past(state.mu.copy(), np.zeros_like(state.w), state.mu_scores.copy(), 1.0, 0.0)
+            for _ in range(2)
+        )
         if self.step_size == ADAPTIVE:
             state.gradient = problem.gradient(state.q)
         state.length = problem.norm(state.w)
@@ -155,23 +147,28 @@ class Momentum(LossMethod):
         if t == 0:
             state.z_mu = gradient.copy()  # μ_0 = q_0
         else:
+            if t & (t - 1) == 0:
+                state.late, state.later = state.later, self._past(state)
             # μ_t = (1 − λ_{t−1}) μ_{t−1} + λ_{t−1} q_t, and Zᵀμ_t = λ_{t−1}(g_{t−1} + Zᵀq_t)
             state.mu = problem.mix(state.mu, 1.0 - share, state.q, share, in_place=True)
             state.z_mu = share * (state.g + gradient)
+            state.late.share *= 1.0 - share
+            state.later.share *= 1.0 - share
         old = Evaluation(state.w, state.scores, state.q, state.psi, state.near)
         lam, theta = (self._search if search else self._move)(problem, state, old, gradient)
         state.dual_rate = _dual_rate(state, lam, theta)
-        beta = share * (1.0 - lam) / lam
-        # those of −(g_t + Zᵀq_t), and of −g_t = −β_t (g_{t−1} + Zᵀq_t)
-        scores = (problem.rho / theta) * (state.scores - old.scores)
-        mix_in_place(state.g_scores, beta / (1.0 + beta), scores, beta / (1.0 + beta))
-        scores -= state.g_scores
-        if t & (t - 1) == 0:  # so that `late` begins between t/4 and t/2
-            state.late, state.later = state.later, Window.begin(problem)
-        if t > 0:
-            for window in (state.late, state.later):
-                window.add(problem, share, Window(old.weights, gradient, scores))
+        # m_t = (ρ/θ_t) Z(w_t − w_{t+1}) = Zg_t + ZZᵀq_t, and so, with g_t = β_t (g_{t−1} + Zᵀq_t),
+        # ZZᵀμ_t = ((1 − λ_{t−1}) ZZᵀμ_{t−1} + λ_{t−1} m_t)/(1 + β_t)
+        whole = 1.0 + share * (1.0 - lam) / lam
+        moved = state.scores - old.scores
+        factor = share * problem.rho / (theta * whole)
+        mix_in_place(state.mu_scores, (1.0 - share) / whole, moved, factor)
         state.lam, state.theta, state.t = lam, theta, t + 1
+
+    @staticmethod
+    def _past(state: MomentumState) -> Past:
+        mass = float(state.mu.sum())
+        return Past(state.mu.copy(), state.z_mu, state.mu_scores.copy(), mass, 1.0)
 
     def _move(
         self, problem: MarginProblem, state: MomentumState, old: Evaluation, gradient: np.ndarray
@@ -212,12 +209,18 @@ class Momentum(LossMethod):
     def candidates(self, problem: MarginProblem, state: MomentumState) -> Candidates:
         found = super().candidates(problem, state)
         if state.t > 1:
-            windows = state.late, state.later
-            uppers = [problem.upper(window.z, window.q) for window in windows]
-            upper, window = min(zip(uppers, windows, strict=True), key=lambda pair: pair[0])
-            found.primals.append(Primal(-window.z, window.scores))
+            mass, uppers = float(state.mu.sum()), []
+            pasts = state.late, state.later
+            images = [state.z_mu - past.share * past.z_mu for past in pasts]
+            for past, image in zip(pasts, images, strict=True):
+                uppers.append(problem.norm(image) / (mass - past.share * past.mass))
+            upper = min(uppers)
+            past, image = pasts[uppers.index(upper)], images[uppers.index(upper)]
+            scores = state.mu_scores - past.share * past.scores
+            found.primals.append(Primal(-image, scores))
             if upper < found.upper:
-                found.q, found.upper = window.q, upper
+                q = state.mu - past.share * past.mu
+                found.q, found.upper = np.maximum(q, 0.0, out=q), upper
         found.interval = self.interval(problem, state)
         return found
 

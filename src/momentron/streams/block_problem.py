@@ -122,8 +122,6 @@ class BlockProblem(Problem):
             factors = x * one[0], y * other[0]
             image = self.labels.mix(mixed)
             self.operator.learn_mix(factors[0], one[1], factors[1], other[1], image)
-            if in_place and one[1] is not sums.best:  # weights that are no longer there
-                sums[:] = [known for known in sums if known is not one[1]]
         return mixed
 
     # --- rows in memory ------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from momentron.streams.first_pass import FirstPassResult
 from momentron.streams.scan import Findings, Scan, with_last_column
 from momentron.streams.stream import Stream
 
-KNOWN = 5  # classifiers, and weights, whose last products are remembered; the best one stays
+KNOWN = 4  # classifiers, and weights, whose last products are remembered; the best one stays
 SAME = 16  # roundings by which entries may differ from those of a classifier that is remembered,
 SAME_WEIGHTS = 64  # and of weights, whose classes may have been scaled
 FARTHEST = 2.0**200  # the largest factor, and size of a classifier, far from where floats vanish
