@@ -140,28 +140,31 @@ class Circulations(Simplex):
         """max(q − b_c + b_j − τ, 0) for the b and τ that balance the flow.
 
         They minimise a convex function, half the sum of squares of the result plus τ, by Newton's
-        method with a ridge; if that stays short of the least, it is a point of C not far away.
+        method with a ridge; where that does not get there, another point of C is given.
         """
         k, found = self.n_classes, super().project(q)
         source, target = self._ends()
-        b, best, ridge = np.zeros(k + 1), math.inf, 1e-8
-        b[k] = (q - found)[found.argmax()]
-        trial = b
+        trial, best, least, ridge = np.zeros(k + 1), math.inf, math.inf, 1e-8
+        trial[k] = (q - found)[found.argmax()]
         for _ in range(100):
             moved = np.maximum(q - trial[source] + trial[target] - trial[k], 0.0)
             value = 0.5 * float(moved @ moved) + trial[k]
-            ridge *= 0.1 if value < best else 100.0
-            if value < best:
-                b, found, best = trial, moved, value
-                flow, count = self._flow(found), self._flow((found > 0.0).astype(float))
+            flow = self._flow(moved)
+            off = np.append(flow.sum(axis=1) - flow.sum(axis=0), flow.sum() - 1.0)
+            error = float(np.abs(off).max())
+            # values that are equal up to rounding say nothing of the last half of the digits
+            is_better = value < best or (value <= best + 1e-14 * abs(best) and error < least)
+            ridge *= 0.1 if is_better else 100.0
+            if is_better:
+                b, found, best, least, rest = trial, moved, value, error, off
+                count = self._flow((found > 0.0).astype(float))
                 out, into = count.sum(axis=1), count.sum(axis=0)
-                off = np.append(flow.sum(axis=1) - flow.sum(axis=0), flow.sum() - 1.0)
                 curve = np.diag(np.append(out + into, count.sum()))
                 curve[:k, :k] -= count + count.T
                 curve[:k, k] = curve[k, :k] = out - into
-            if np.abs(off).max() < 1e-15 or ridge > 1e12:
+            if least < 1e-15 or ridge > 1e12:
                 break
-            trial = b + np.linalg.solve(curve + ridge * np.eye(k + 1), off)
+            trial = b + np.linalg.solve(curve + ridge * np.eye(k + 1), rest)
         return self.normalize(found)
 
     def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
