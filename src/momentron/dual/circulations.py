@@ -146,7 +146,7 @@ class Circulations(Simplex):
         source, target = self._ends()
         trial, best, least, ridge = np.zeros(k + 1), math.inf, math.inf, 1e-8
         trial[k] = (q - found)[found.argmax()]
-        for _ in range(100):
+        for _ in range(400):
             moved = np.maximum(q - trial[source] + trial[target] - trial[k], 0.0)
             value = 0.5 * float(moved @ moved) + trial[k]
             flow = self._flow(moved)
