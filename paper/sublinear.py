@@ -3,7 +3,6 @@
 An iteration reads one row and one column: n + d entries of the matrix, where a pass reads n d.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,35 +11,21 @@ import numpy as np
 from momentron.views.progress import part_of
 from paper.data import Sample
 from paper.judge import UNDECIDED, Claim
+from paper.named_methods import sublinear_perceptron
 from paper.runner import Measured, Part, Report
 
 NAME = "sublinear-perceptron"
 SEEDS = 5
 
 
-def sublinear_perceptron(rows: np.ndarray, steps: int, seed: int, report: Report) -> float:
-    """The margin of their Algorithm 1 after a run planned for this many steps.
-
-    The rows are y x, at most of length 1. The rate of the multiplicative update is √(ln n / T), a
-    hundred times that of their analysis, with which the weights hardly move in so few steps.
-    """
-    rng, (n, d) = np.random.default_rng(seed), rows.shape
-    columns = np.ascontiguousarray(rows.T)
-    rate, pace = math.sqrt(math.log(n) / steps), 1.0 / math.sqrt(2.0 * steps)
-    y, total, q = np.zeros(d), np.zeros(d), np.full(n, 1.0 / n)
-    for t in range(steps):
-        y += pace * rows[np.searchsorted(np.cumsum(q), rng.random() * q.sum()).clip(max=n - 1)]
-        w = y / max(1.0, float(np.linalg.norm(y)))
-        total += w
-        share = np.cumsum(w * w)
-        j = min(int(np.searchsorted(share, rng.random() * share[-1])), d - 1)
-        # one coordinate, drawn by w_j², stands in for all n scores
-        v = np.clip(columns[j] * (share[-1] / w[j]), -1.0 / rate, 1.0 / rate)
-        q *= 1.0 - rate * v + (rate * v) ** 2
-        q /= q.sum()
-        if t % 100 == 0:
-            report(t / steps)
-    return float((rows @ total).min() / np.linalg.norm(total))
+def margin_of_run(rows: np.ndarray, steps: int, seed: int, report: Report) -> float:
+    """The margin of the rows y x, at most of length 1, after a run planned for this many steps."""
+    found = 0.0
+    for look in sublinear_perceptron(-rows, steps, every=-(-steps // 50), random_state=seed):
+        report(look.iteration / steps)
+        if look.iteration == steps:
+            found = float((rows @ look.w).min() / np.linalg.norm(look.w))
+    return found
 
 
 def sublinear_part(sample: Sample, iterations: int) -> Part:
@@ -57,7 +42,7 @@ def sublinear_part(sample: Sample, iterations: int) -> Part:
         facts = {}
         for done, (words, (passes, steps)) in enumerate(runs.items()):
             tell = part_of(report, done / len(runs), (done + 1) / len(runs))
-            margins = [sublinear_perceptron(rows, steps, seed, tell) for seed in range(SEEDS)]
+            margins = [margin_of_run(rows, steps, seed, tell) for seed in range(SEEDS)]
             margins = [sample.radius * margin for margin in margins]
             facts[words] = {"passes": passes, "steps": steps, "margins": margins}
         return Measured(facts=facts)

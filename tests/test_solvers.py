@@ -157,6 +157,7 @@ MADE = [
     *(solver() for solver in SOLVERS.values()),
     Auto(AutoSettings()),
     Momentum(step=0.5),
+    Momentum(step="adaptive"),
     Momentum(_halved, step=np.float64(0.25)),
     DualNesterov(_halved),
     NormalizedGradient(step=0.125),

@@ -284,9 +284,12 @@ def test_starts_with_kernels_and_slack(data, kernel, C):
         assert result.trace["margin"][0] > cold.trace["margin"][0]
 
 
-def test_the_theorem_says_nothing_of_warm_starts(data):
-    warm = max_margin(data.X, data.y, method="momentum", initial=np.ones(6), max_iter=10)
-    assert np.isnan(warm.trace["theorem_lower"]).all()
+def test_the_interval_of_the_theorem_holds_after_a_warm_start(data):
+    for initial in (np.ones(6), -1e3 * np.ones(6), max_margin(data.X, data.y, tol=1e-2)):
+        warm = max_margin(data.X, data.y, method="momentum", initial=initial, max_iter=50)
+        assert np.isfinite(warm.trace["theorem_lower"][1:]).all()
+        assert np.all(warm.trace["theorem_lower"][1:] <= data.margin * (1 + 1e-9))
+        assert np.all(warm.trace["theorem_upper"][1:] >= data.margin * (1 - 1e-9))
 
 
 @pytest.mark.parametrize(

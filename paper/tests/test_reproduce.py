@@ -295,13 +295,13 @@ def test_the_band_is_the_theorem_solved_for_the_best_margin():
 def test_the_sublinear_perceptron_finds_a_margin():
     """One coordinate decides: its scores are exact, and the direction is found."""
     X = np.array([[0.5, 0.0], [1.0, 0.0], [0.25, 0.0]])
-    assert sublinear.sublinear_perceptron(X, 20, 0, lambda share: None) == pytest.approx(0.25)
+    assert sublinear.margin_of_run(X, 20, 0, lambda share: None) == pytest.approx(0.25)
     rng, signs = np.random.default_rng(0), np.repeat([1.0, -1.0], 50)
     rows = np.column_stack([np.full(100, 0.3), 0.5 * signs, 0.1 * rng.normal(size=(100, 2))])
     rows /= np.linalg.norm(rows, axis=1).max()
     best = max_margin(np.vstack([rows, -rows]), np.repeat([1, 0], 100), fit_intercept=False)
     for seed in range(3):
-        found = sublinear.sublinear_perceptron(rows, 5000, seed, lambda share: None)
+        found = sublinear.margin_of_run(rows, 5000, seed, lambda share: None)
         assert 0.9 * best.lower < found <= best.upper
 
 

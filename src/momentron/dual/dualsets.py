@@ -72,24 +72,28 @@ class Simplex:
         """ψ(0), the potential of a method's start: ln n for the simplex and the exponential."""
         return self.link(np.zeros(self.size))[1]
 
-    def shortfall(self, old: Any, new: Any, theta: float) -> float:
+    def shortfall(self, old: Any, new: Any, theta: float, square: float | None = None) -> float:
         """What a step lacks of the inequality on which the theorems rest: 0 for a proved loss.
 
         `old` and `new` are evaluations, before the step and after it. With what all steps lacked
         added to ψ(0), the interval of Theorem 3.1 holds for any loss and any ρ. Infinite where
-        nothing is known: a loss that is not proved needs the simplex.
+        nothing is known: a loss that is not proved needs the simplex. `square` is ‖Zᵀ(q′ − q)‖²,
+        if it is known: it is shorter than the bound ‖q′ − q‖₁², so that θ may exceed 1.
         """
-        if self.is_proved or self.fits_intercept:
-            return 0.0 if self.is_proved else math.inf
+        if self.is_proved and theta <= 1.0:
+            return 0.0
+        if self.fits_intercept and not self.is_proved:
+            return math.inf
         moved, q = old.scores - new.scores, new.weights
-        # Lemma B.3 needs D(q′, q) ≥ θ ‖q′ − q‖₁²/(2ρ); D is a difference of ψ, here and there
+        # (B.7) is D(q′, q) ≥ θ ‖Zᵀ(q′ − q)‖²/(2ρ); D is a difference of ψ, here and there
         distance = old.psi - new.psi - float(q @ moved)
-        wanted = theta * float(np.abs(q - old.weights).sum()) ** 2 / (2.0 * self.rho)
+        square = float(np.abs(q - old.weights).sum()) ** 2 if square is None else square
+        wanted = theta * square / (2.0 * self.rho)
         mass, top = float(q.sum()), float(new.scores.max())
         sizes = 1.0 + abs(old.psi) + abs(new.psi) + mass * float(np.abs(moved).max())
         rounding = 64.0 * UNIT_ROUNDOFF * sizes
         # ‖q‖₁ ≥ 1 keeps Zᵀμ above γ̄, and ψ ≥ max keeps D(q̄, q) below ψ(0)
-        holds = mass >= 1.0 - rounding and new.psi >= top - rounding
+        holds = self.is_proved or (mass >= 1.0 - rounding and new.psi >= top - rounding)
         lacking = max(0.0, wanted - distance) + rounding
         return lacking if holds and lacking < math.inf else math.inf
 
@@ -153,6 +157,16 @@ class Simplex:
         for rows in self.groups:
             scaled[rows] = to_mass(q[rows], self.share)
         return scaled
+
+    def project(self, q: np.ndarray) -> np.ndarray:
+        """The nearest point of C, up to rounding."""
+        nearest = np.empty_like(q)
+        for rows in self.groups:
+            falling = np.sort(q[rows])[::-1]
+            levels = (np.cumsum(falling) - self.share) / np.arange(1, falling.size + 1)
+            # the support is the largest numbers that stay above their common level
+            nearest[rows] = np.maximum(q[rows] - levels[np.sum(falling > levels) - 1], 0.0)
+        return nearest
 
     def risk_slope(self, psi: float) -> float:
         """The factor c with ∇R(w) = c Zᵀ∇ψ(Zw), R the average loss (least over b)."""

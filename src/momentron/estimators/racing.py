@@ -17,6 +17,7 @@ from momentron.views.trace import Trace
 
 DEFAULT_METHODS = (
     "momentum",
+    "simplex-fista",
     "batch-perceptron",
     "normalized-perceptron",
     "normalized-gradient",
@@ -111,7 +112,7 @@ def race(
         As in `max_margin`.
     methods : mapping of names to methods, or iterable of methods, optional
         Each as in `max_margin`: a name, or a solver. By default the methods of the paper's
-        Figure 1.
+        Figure 1, and FISTA on the dual.
     passes : int
         Passes over the data for each, at least 2.
     fit_intercept : bool

@@ -5,13 +5,17 @@ from momentron.errors import InputError, short
 from momentron.solvers.adaptive import Adaptive
 from momentron.solvers.auto import Auto
 from momentron.solvers.descent import (
-    DualNesterov,
     GradientDescent,
-    Momentum,
     NormalizedGradient,
     NormalizedGradientRoot,
 )
-from momentron.solvers.perceptrons import BatchPerceptron, NormalizedPerceptron
+from momentron.solvers.momentum import DualNesterov, Momentum
+from momentron.solvers.perceptrons import (
+    BatchPerceptron,
+    NormalizedPerceptron,
+    SmoothPerceptron,
+)
+from momentron.solvers.simplex_fista import SimplexFista
 from momentron.solvers.solver import (
     Candidates,
     MarginProblem,
@@ -38,6 +42,8 @@ __all__ = [
     "NormalizedPerceptron",
     "Primal",
     "RunOptions",
+    "SimplexFista",
+    "SmoothPerceptron",
     "Solver",
     "Start",
     "State",
@@ -57,6 +63,8 @@ SOLVERS: dict[str, type[Solver]] = {
         NormalizedGradientRoot,
         BatchPerceptron,
         NormalizedPerceptron,
+        SmoothPerceptron,
+        SimplexFista,
     )
 }
 
@@ -74,6 +82,6 @@ def as_solver(method: str | Solver) -> Solver:
     if kind.__module__.startswith("torch.optim"):
         hint = f"; wrap an optimiser of torch: TorchOptimizer(torch.optim.{name}, lr=…)"
     raise InputError(
-        f"method={short(method)} is not known; choose one of {list(SOLVERS)}, or pass a Solver"
-        f"{hint}"
+        f"method={short(method)} is not known; choose one of {', '.join(SOLVERS)}, or pass a "
+        f"Solver{hint}"
     )

@@ -179,9 +179,11 @@ class MarginProblem(ABC):
         """ψ from the scores of an evaluation."""
         return self.dual_set.link(scores)[1]
 
-    def shortfall(self, old: Evaluation, new: Evaluation, theta: float) -> float:
+    def shortfall(
+        self, old: Evaluation, new: Evaluation, theta: float, square: float | None = None
+    ) -> float:
         """What a step lacks of the inequality behind the theorems; see `DualSet.shortfall`."""
-        return self.dual_set.shortfall(old, new, theta)
+        return self.dual_set.shortfall(old, new, theta, square)
 
     # --- units ---------------------------------------------------------------------------------
 
