@@ -6,7 +6,8 @@ Processor seconds of one thread. Each solver has a process of its own, which loa
 solves up to three times; the best counts, and a time limit ends it. momentron stops at the gap that
 is asked for, the peers at their own default tolerances, which certify nothing: through a kernel the
 soft margin 1/√(2P) of what they found is computed here, after the clock has stopped. With
-`--before`, another checkout of momentron runs too. What is in the file is not run again.
+`--before`, another checkout of momentron runs too. What is in the file is not run again;
+`--page docs/benchmarks.md` runs nothing and writes the tables of that page from it.
 
 oneDAL gets w8a as a dense array: from the CSR matrix it returns classifiers whose objective is up
 to a hundred times the least (scikit-learn-intelex 2199.9.9).
@@ -20,6 +21,7 @@ import argparse
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import time
@@ -287,30 +289,51 @@ def measured(name: str, solver: str, limit: float, before: Path | None) -> dict[
     return found
 
 
-def table(known: dict[str, Any]) -> None:
-    """Every cell that was run: our time, that of the version before, and each peer's over ours.
+def table(known: dict[str, Any], *beginnings: str) -> list[str]:
+    """The cells that were run: our time, that of the version before, and each peer's over ours.
 
     And by how much a peer's soft margin falls short of ours.
     """
-    print("| cell | momentron, s | | before / ours | peers / ours | peers fall short by |")
-    print("|---|---|---|---|---|---|")
+    has_before = any(key.endswith(f"| {BEFORE}") for key in known)
+    titles = ["cell", "momentron, s", "", "before / ours", "peers / ours", "peers fall short by"]
+    lines = []
     for name, cell in cells():
         ours = known.get(f"{name} | {OURS}")
-        if ours is None:
+        if ours is None or not name.startswith(beginnings or ""):
             continue
         seconds = ours["seconds"] or math.inf
 
         def ratio(solver: str, seconds: float = seconds, name: str = name) -> str:
             found = known.get(f"{name} | {solver}", {"seconds": None})["seconds"]
-            return "" if found is None else f"{found / seconds:.2f}"
+            if found is None:
+                return ""
+            return f"{found / seconds:.2f}" if found >= seconds else f"**{found / seconds:.2f}**"
 
         def shortfall(solver: str, ours: dict[str, Any] = ours, name: str = name) -> str:
             margin, best = known.get(f"{name} | {solver}", {}).get("margin"), ours.get("margin")
             return f"{1.0 - margin / best:.1e}" if margin and best else ""
 
-        peers = ", ".join(f"{peer} {ratio(peer)}" for peer in cell.peers if ratio(peer))
+        peers = ", ".join(f"{peer} {ratio(peer) or '–'}" for peer in cell.peers)
         short = ", ".join(f"{peer} {shortfall(peer)}" for peer in cell.peers if shortfall(peer))
-        print(f"| {name} | {seconds:.3f} | {ours['said']} | {ratio(BEFORE)} | {peers} | {short} |")
+        shown = f"{seconds:.3f}" if ours["seconds"] else "–"
+        lines.append([name, shown, ours["said"], ratio(BEFORE), peers, short])
+    rows = [titles, ["---"] * len(titles), *lines]
+    kept = [place for place, title in enumerate(titles) if title != titles[3] or has_before]
+    return [f"| {' | '.join(row[place] for place in kept)} |" for row in rows]
+
+
+def write_page(page: Path, known: dict[str, Any]) -> None:
+    """Write the tables of a page: one after each mark, which names the beginnings of its cells."""
+
+    def filled(found: re.Match[str]) -> str:
+        rows = "\n".join(table(known, *found[2].split()))
+        return f"{found[1]}\n\n{rows}\n\n<!-- end of cells -->"
+
+    marks = r"(<!-- cells([\w ]*) -->).*?<!-- end of cells -->"
+    text, count = re.subn(marks, filled, page.read_text("utf-8"), flags=re.DOTALL)
+    if not count:
+        raise SystemExit(f"{page} has no table between <!-- cells --> and <!-- end of cells -->")
+    page.write_text(text, "utf-8")
 
 
 def main() -> None:
@@ -321,6 +344,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=90.0, help="seconds of a process")
     parser.add_argument("--again", action="store_true", help="run our own cells again")
     parser.add_argument("--tolerances", action="store_true", help="what 1e-3 and 1e-6 cost")
+    parser.add_argument("--page", type=Path, help="run nothing: write the tables of this page")
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.work:
@@ -330,6 +354,9 @@ def main() -> None:
         tolerances()
         return
     known = json.loads(asked.out.read_text()) if asked.out.exists() else {}
+    if asked.page:
+        write_page(asked.page, known)
+        return
     for name, cell in cells():
         if not name.startswith(tuple(asked.only)):
             continue
@@ -340,7 +367,7 @@ def main() -> None:
             known[key] = measured(name, solver, asked.limit, asked.before)
             asked.out.write_text(json.dumps(known, indent=1))
             print(key, known[key], flush=True)
-    table(known)
+    print("\n".join(table(known)))
 
 
 if __name__ == "__main__":

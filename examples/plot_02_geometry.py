@@ -33,7 +33,7 @@ print(f"half the distance of the hulls {distance / 2:.9f}, margin {result.lower:
 # %%
 # The strip between the dashed lines is empty, and no other strip is wider.
 
-figure, ax = plt.subplots(figsize=(7, 5), layout="constrained")
+figure, ax = plt.subplots(figsize=(5.6, 4), layout="constrained")
 for name, colour, mark in (("left", "#0072b2", "o"), ("right", "#d55e00", "s")):
     points = X[y == name]
     corners = points[ConvexHull(points).vertices]

@@ -56,7 +56,7 @@ for name, found in margins.items():
 # Training on the ten digits has pushed odd and even apart. The intervals are narrower than the
 # plotted lines, so the difference is due to the layers, not to the optimiser.
 
-figure, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
+figure, ax = plt.subplots(figsize=(5.6, 3.5), layout="constrained")
 names = ["pixels", "layer 1", "layer 2", "layer 3"]
 for (name, found), mark, colour in zip(margins.items(), "os", ("#0072b2", "#d55e00"), strict=True):
     ax.plot(names, [lower for lower, _ in found], f"{mark}-", color=colour, label=name)

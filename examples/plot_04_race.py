@@ -33,7 +33,7 @@ traces = {
 # %%
 # The trace of a result has one row per iteration.
 
-figure, ax = plt.subplots(figsize=(7, 4.4), layout="constrained")
+figure, ax = plt.subplots(figsize=(5.6, 3.8), layout="constrained")
 colours = ["#d55e00", "#0072b2", "#56b4e9", "#009e73", "#7f7f7f"]
 for (name, trace), colour in zip(traces.items(), colours, strict=True):
     t = trace["iteration"]

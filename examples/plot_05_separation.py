@@ -6,6 +6,7 @@ Every treated patient recovered, so a logistic regression has no finite estimate
 effect, but programs print one nevertheless. The verdict is exact, and comes with a proof.
 """
 
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -53,7 +54,7 @@ print("without the treatment:", without.kind)
 # %%
 # Age and dose converge; the treatment does not.
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+figure, left = plt.subplots(figsize=(5.6, 3.5), layout="constrained")
 for value, colour, mark, name in (
     (0, "#0072b2", "o", "not recovered"),
     (1, "#d55e00", "^", "recovered"),
@@ -64,6 +65,8 @@ for value, colour, mark, name in (
 left.set(xlabel="dose", yticks=[0, 1], ylim=(-0.4, 1.7), title="Nobody treated stayed ill")
 left.set_yticklabels(["untreated", "treated"])
 left.legend(frameon=False, loc="upper left", ncols=2)
+
+figure, right = plt.subplots(figsize=(5.6, 3.5), layout="constrained")
 for name, path, style in zip(table.columns, paths.T, ("-", "--", "-."), strict=True):
     right.plot(Cs, path, style, label=name, color="#d55e00" if name == "treated" else "0.35")
 right.set(xscale="log", xlabel="C of the ridge penalty", ylabel="coefficient (standardised)")

@@ -35,8 +35,8 @@ for name, model in models.items():
 
 grid_x, grid_y = np.meshgrid(np.linspace(-1.6, 2.6, 160), np.linspace(-1.1, 1.6, 120))
 grid = np.column_stack([grid_x.ravel(), grid_y.ravel()])
-figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained", sharey=True)
-for ax, (name, model) in zip(axes, models.items(), strict=True):
+for name, model in models.items():
+    figure, ax = plt.subplots(figsize=(4.6, 3.2), layout="constrained")
     distance = model.decision_function(grid).reshape(grid_x.shape)
     m = model.margin_
     ax.contourf(grid_x, grid_y, distance, [-1e9, 0, 1e9], colors=["#0072b2", "#d55e00"], alpha=0.12)

@@ -36,15 +36,16 @@ print(f"joint margin in [{free.certificate_.lower:.9f}, {free.certificate_.upper
 grid_x, grid_y = np.meshgrid(np.linspace(-0.5, 8.5, 220), np.linspace(-0.5, 8, 220))
 grid = np.column_stack([grid_x.ravel(), grid_y.ravel()])
 colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"]
-figure, axes = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained", sharey=True)
-for ax, (name, model) in zip(axes, models.items(), strict=True):
+for name, model in models.items():
+    figure, ax = plt.subplots(figsize=(4.6, 3.4), layout="constrained")
     label = model.predict(grid).reshape(grid_x.shape)
     ax.contourf(grid_x, grid_y, label, [-0.5, 0.5, 1.5, 2.5, 3.5], colors=colours, alpha=0.18)
     for k, mark in enumerate("osD^"):
         ax.scatter(*X[y == k].T, c=colours[k], marker=mark, s=16)
     ax.plot(0, 0, "k+", markersize=10)
     ax.set_title(f"{name}: {model.score(X, y):.0%} right")
-axes[0].scatter(*X[free.support_].T, s=70, facecolors="none", edgecolors="k", linewidths=0.8)
+    if model is free:
+        ax.scatter(*X[free.support_].T, s=70, facecolors="none", edgecolors="k", linewidths=0.8)
 plt.show()
 
 # %%

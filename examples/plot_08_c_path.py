@@ -30,7 +30,7 @@ print(f"hard margin in [{hard.lower:.9f}, {hard.upper:.9f}]")
 # %%
 # The number of support vectors, and the test error that decides.
 
-figure, (top, bottom) = plt.subplots(2, 1, figsize=(7, 5), layout="constrained", sharex=True)
+figure, (top, bottom) = plt.subplots(2, 1, figsize=(5.6, 4.2), layout="constrained", sharex=True)
 top.plot(Cs, path["support"], "o-", color="#0072b2", markersize=4)
 top.set(ylabel="support vectors", yscale="log", title="Breast cancer: from soft to hard margin")
 bottom.plot(Cs, 100 * path["error"], "s-", color="#d55e00", markersize=4)

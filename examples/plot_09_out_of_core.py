@@ -35,7 +35,7 @@ with tempfile.TemporaryDirectory() as folder:
 # %%
 # Both intervals contain the truth; one is narrow.
 
-figure, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
+figure, ax = plt.subplots(figsize=(5.6, 3.5), layout="constrained")
 for (name, result), colour in zip(fits.items(), ("#d55e00", "#0072b2"), strict=True):
     passes = int(result.trace["passes"][-1])
     print(f"{name:9} [{result.lower:.6f}, {result.upper:.6f}] after {passes} passes")
@@ -51,6 +51,8 @@ for (name, result), colour in zip(fits.items(), ("#d55e00", "#0072b2"), strict=T
 ax.axhline(0.1, color="0.2", linestyle="--", linewidth=1, label="the best margin, by construction")
 ax.set(xscale="log", xlabel="passes over the file", ylabel="bounds on the best margin")
 ax.set(ylim=(0, 0.4))
+ax.set_xticks([2, 5, 10, 20, 60], [2, 5, 10, 20, 60])
+ax.minorticks_off()
 ax.legend(frameon=False)
 plt.show()
 

@@ -50,7 +50,7 @@ print(evolution)
 # larger margin on the training rows promises nothing for other rows.
 
 epochs = np.maximum([row.epoch for row in evolution], 1)
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+figure, left = plt.subplots(figsize=(5.6, 3.5), layout="constrained")
 left.fill_between(
     epochs, [r.lower for r in evolution], [r.upper for r in evolution], color="#0072b2", alpha=0.2
 )
@@ -58,6 +58,8 @@ left.plot(epochs, [r.lower for r in evolution], "o-", color="#0072b2")
 left.set(
     xscale="log", xlabel="epoch (the first: untrained)", title="certified margin in the kernel"
 )
+
+figure, right = plt.subplots(figsize=(5.6, 3.5), layout="constrained")
 for key, colour, mark, name in (
     ("kernel_error", "#d55e00", "s", "test error of the kernel"),
     ("network_error", "#009e73", "^", "test error of the network"),

@@ -86,7 +86,7 @@ for solver, result in zip(solvers, results, strict=True):
 # %%
 # A lie can widen the interval, but never moves it off the truth.
 
-figure, ax = plt.subplots(figsize=(7.5, 3.4), layout="constrained")
+figure, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
 names = ["honest momentum", *(s.name for s in solvers[1:])]
 for place, result in enumerate(results):
     colour = "#d55e00" if place else "#0072b2"

@@ -95,7 +95,7 @@ far = (np.abs(grid - X.T) > 0.6).all(axis=1)
 print(f"deviation near examples {deviation[near].mean():.2f}, far away {deviation[far].mean():.2f}")
 assert deviation[far].min() > deviation[near].max()
 
-figure, axes = plt.subplots(figsize=(7.5, 3.8), layout="constrained")
+figure, axes = plt.subplots(figsize=(5.8, 3.6), layout="constrained")
 axes.fill_between(
     grid[:, 0], mean - 2.0 * deviation, mean + 2.0 * deviation, color="#0072b2", alpha=0.2
 )

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from benchmarks import cells, chart
 from benchmarks.suite import growth, suite_report
 from benchmarks.suite.problems import teacher
 from benchmarks.suite.solvers import REFERENCE, SOLVERS
@@ -154,3 +155,39 @@ def test_rows_of_tangent_kernels_take_the_place_of_older_ones(tmp_path):
     path.write_text("no table")
     with pytest.raises(SystemExit, match="has no table between"):
         page.write(path, "GPT", 200, [])
+
+
+def test_cells_are_written_between_the_marks_of_a_page(tmp_path):
+    name = next(name for name, _ in cells.cells() if name.startswith("text"))
+    known = {
+        f"{name} | momentron": {"seconds": 0.5, "said": "OPTIMAL, gap 1e-04"},
+        f"{name} | liblinear": {"seconds": 0.25, "said": "9 iterations"},
+    }
+    path = tmp_path / "page.md"
+    path.write_text("before\n<!-- cells text -->\nold\n<!-- end of cells -->\nafter\n")
+    for _ in range(2):
+        cells.write_page(path, known)
+    lines = path.read_text().splitlines()
+    assert lines[0] == "before" and lines[-1] == "after" and "old" not in lines
+    (row,) = [line for line in lines if name in line]
+    assert row == f"| {name} | 0.500 | OPTIMAL, gap 1e-04 | liblinear **0.50** |  |"
+    assert not [line for line in cells.table(known, "rbf") if name in line]
+    path.write_text("no table")
+    with pytest.raises(SystemExit, match="has no table between"):
+        cells.write_page(path, known)
+
+
+def test_the_chart_has_a_dot_for_each_row_with_a_peer():
+    tables = chart.tables_of(
+        "# Page\n\n## Hard\n\n| problem | ratio |\n|---|---|\n"
+        "| a | 2.5 |\n| b | **0.5** |\n| c | – |\n\n"
+        "## Grid\n\n| cell | peers / ours |\n|---|---|\n| a | libsvm 3.00, onedal **0.25** |\n\n"
+        "## Growth\n\n| n | momentron | daqp |\n|---|---|---|\n| 1,000 | 0.1 | 0.2 |\n"
+        "| 3,000 | 0.3 | – |\n| exponent | 1.0 | – |\n"
+    )
+    ratios = {heading: chart.ratios_of(table) for heading, table in tables}
+    assert ratios == {"Hard": [2.5, 0.5], "Grid": [0.25], "Growth": []}
+    (growth_found,) = chart.growths_of(tables)
+    assert growth_found.sizes == (1000, 3000)
+    assert growth_found.seconds["momentron"] == [0.1, 0.3]
+    assert len(picture_of("ratios.png", chart.draw_ratios(ratios))) > 1000

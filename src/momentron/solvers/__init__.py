@@ -1,4 +1,4 @@
-"""The methods. A new one is a class in a file here, and one line in `SOLVERS`."""
+"""The methods, by name in `SOLVERS`, and what a method of your own is made of."""
 
 from momentron.data.arguments import meant
 from momentron.errors import InputError, short
