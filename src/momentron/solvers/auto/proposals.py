@@ -104,29 +104,43 @@ class LibSvm:
     added to the diagonal of K. If there is no memory for the values it gets the rows, provided that
     it knows the kernel.
 
+    Of the rows only the first ones, `m` of them if it is given, have weights of their own. The
+    others have nearly all their C: those of each label become one row, their mean weighted by C,
+    so that their weights shrink together.
+
     LIBSVM always fits an intercept. To keep it near zero, two rows with hardly any length are
     added, one for each label: their weights balance those of the others at almost no cost.
     """
 
     def __init__(
-        self, kernel: KernelOperator, W: np.ndarray, loss: Hinge, signs: np.ndarray, Y: np.ndarray
+        self,
+        kernel: KernelOperator,
+        W: np.ndarray,
+        loss: Hinge,
+        signs: np.ndarray,
+        Y: np.ndarray,
+        m: int | None = None,
     ) -> None:
-        self.loss, self.Y, self.labels, m = loss, Y, signs, W.size
-        self.costs = np.broadcast_to(loss.upper if loss.is_boxed else loss.stiffness, m)
+        self.loss, self.Y, self.m, m = loss, Y, m or W.size, m or W.size
+        self.costs = np.broadcast_to(loss.upper if loss.is_boxed else loss.stiffness, W.size)
         self.total, self.scale = float(self.costs.sum()), 1.0
+        joint = np.arange(m, W.size)
+        sums = [joint[signs[m:] == sign] for sign in (1.0, -1.0)]
+        self.sums = [index for index in sums if index.size]
+        self.labels = np.append(signs[:m], [signs[index[0]] for index in self.sums])
         self.cache_bytes = kernel.cache_bytes // 2
         self.X: Any = None
         self.options: dict[str, Any] = {"kernel": "precomputed"}
         self.has_values = BYTES * m**2 <= kernel.cache_bytes or kernel.kernel.matrix is not None
         if self.has_values:
             self.cache_bytes = 2 * m**2
-            self.X = self._values(kernel, W)
+            self.X = self._values(kernel, W[:m], W)
         elif m == kernel.shape[0] and takes_rows(kernel, loss, Y.shape[1]):
             self.X, self.options = kernel.kernel.for_libsvm()
 
-    def _values(self, kernel: KernelOperator, W: np.ndarray) -> np.ndarray:
+    def _values(self, kernel: KernelOperator, W: np.ndarray, every: np.ndarray) -> np.ndarray:
         """K on these rows, in units of its mean diagonal: LIBSVM has constants of its own."""
-        m, more = W.size, 0 if self.Y.size else 2
+        m, more = W.size, len(self.sums) + (0 if self.Y.size else 2)
         kernel.reserve(COPY_BYTES * m**2)
         self.scale = max(float(kernel.kernel.diagonal()[W].mean()), 1e-300)
         K = np.empty((m + more, m + more))
@@ -142,7 +156,13 @@ class LibSvm:
         if not self.loss.is_boxed:
             add_to_diagonal(K[:m, :m], 1.0 / (self.costs * self.scale))
             self.costs = np.full(m, self.total)  # no weight is larger
-        if more:
+        for place, index in enumerate(self.sums, m):
+            shares = self.costs[index] / (self.costs[index].sum() * self.scale)
+            scores = kernel.combine(every[index], shares, rough=True)[1]
+            K[place, :m] = K[:m, place] = scores[W]
+            for other, joint in enumerate(self.sums, m):
+                K[place, other] = np.average(scores[every[joint]], weights=self.costs[joint])
+        if not self.Y.size:
             self.labels = np.append(self.labels, (1.0, -1.0))
         return K
 
@@ -153,12 +173,14 @@ class LibSvm:
         """
         from sklearn.svm import SVC
 
-        m, costs = self.costs.size, self.costs * self.scale
+        m, size = self.m, self.m + len(self.sums)
+        costs = np.append(self.costs[:m], [self.costs[index].sum() for index in self.sums])
+        costs *= self.scale
         accuracy = tol * share / GAPS[0] if self.loss.is_boxed else math.sqrt(tol * share / GAPS[1])
         accuracy = min(max(accuracy, FINEST_PAIRS), COARSEST_PAIRS)
-        if self.labels.size > m:
+        if self.labels.size > size:
             length = max(accuracy / (self.total * self.scale), 1e-290)
-            self.X[[m, m + 1], [m, m + 1]] = length
+            self.X[[size, size + 1], [size, size + 1]] = length
             costs = np.append(costs, np.full(2, 10.0 / length))
         steps = min(STEPS_PER_ROW * m, max(time_left(), 0.0) / (STEP_SECONDS * m))
         model = SVC(
@@ -172,7 +194,11 @@ class LibSvm:
             return None
         alpha, found = np.zeros(self.labels.size), model.dual_coef_
         alpha[model.support_] = np.abs(found.toarray() if sp.issparse(found) else found)[0]
-        alpha = np.minimum(self.loss.weights(alpha[:m] / self.scale), self.total)
+        shared = np.ones(self.costs.size)
+        for place, index in enumerate(self.sums, m):
+            shared[index] = self.costs[index] * (alpha[place] / costs[place])
+        shared[:m] = alpha[:m] / self.scale
+        alpha = np.minimum(self.loss.weights(shared), self.total)
         return balanced(alpha, self.loss.upper, self.Y) if np.isfinite(alpha).all() else None
 
 

@@ -59,7 +59,8 @@ ENOUGH, NEARLY = 0.9, 20.0
 ATTEMPTS = 2  # of LIBSVM at one working set
 SHARE = 0.1  # a first guess of the objective, as a share of Σ C
 FAR = 1.2  # the margin from which a row leaves LIBSVM's working set
-ALL = 0.5  # the share of the rows that has to join for all of them to be the set
+ABOVE, BELOW, FAR_BELOW, AT_BOUND, MOSTLY = 0.05, 0.05, 0.5, 0.999, 0.5
+ALL = 0.8  # the share of the rows that has to join for all of them to be the set
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
 
@@ -72,6 +73,7 @@ class SoftSearch(Search):
         self.weigh(self.loss.weights(self.loss.at(np.zeros(self.size))))
         self.answer.upper = math.inf
         self.last_goal = GOAL * tol  # the gap to which sets are solved in the end
+        self.fixed = self.W[:0]  # rows outside W whose weights are C, or an equal share of it
         n, d = self.sets.operator.shape
         self.share = SHARE  # a guess of the objective over Σ C
         self.order = float(n if self.sets.is_wide(n) else d)  # of the matrices of all the rows
@@ -80,7 +82,7 @@ class SoftSearch(Search):
         """From the start or a proposal, if any, and again without it where it leaves the gap open:
         rounding may have left no way from one of another scale.
         """
-        self.may_propose, self.has_proposed = True, False
+        self.may_propose, self.has_proposed, self.is_sample = True, False, False
         is_over = yield from self._solve()
         has_begun = self.start is not None or self.has_proposed
         if not is_over and has_begun and self.answer.gap > self.tol:
@@ -92,6 +94,7 @@ class SoftSearch(Search):
     def _solve(self) -> Rounds:
         """Working sets, each followed by a pass over all the rows; all the rows where that pays."""
         self.W, self.gap_goal, gap = np.arange(self.size), self.last_goal, math.inf
+        self.fixed = self.W[:0]
         self.is_known = self.take_start()  # whether there is an answer, of a round or of a start
         self.is_rough = not self.is_known  # whether the answer, if any, is far from the last one
         if self._is_proposal_enough():
@@ -106,7 +109,9 @@ class SoftSearch(Search):
         while True:
             self._solve_set()
             before, gap = gap, self.answer.gap
-            is_below = bool(self.outside(self.W).min() < 1.0 - 1e-9)
+            p = self.answer.p
+            is_below = bool(self.outside(np.append(self.W, self.fixed)).min() < 1.0 - 1e-9)
+            is_below |= bool(p[self.fixed].max(initial=0.0) > 1.0 + 1e-9)
             # a gap far below what the set was solved to is only the rounding of approximate scores
             is_closed = gap <= 0.5 * self.tol and self.gap_goal <= self.tol
             is_stuck = self.gap_goal <= self.last_goal and not gap < STUCK * before
@@ -116,7 +121,7 @@ class SoftSearch(Search):
                 return True
             # a set that leaves rows out need not be solved better than it tells
             goal = max(self.last_goal, min(self.gap_goal, AHEAD * gap))
-            self.gap_goal = goal if is_below else self.last_goal
+            self.gap_goal = goal if is_below and not self._has_pairs else self.last_goal
             if is_below:
                 self.enlarge()
             yield
@@ -140,8 +145,9 @@ class SoftSearch(Search):
             elif not sets.has_room_for_all:
                 self.W = self.smallest(sets.capacity, self.W[:0])
         elif not (sets.has_room_for_all and takes_all):
-            least = self.size // 8 if self._has_pairs else 0
+            least = self.size // 3 if self._has_pairs else 0
             self.W, self.gap_goal = first_working_set(sets, least), SETTLED
+            self.is_sample = True
         elif sets.is_plain and not sets.is_wide(sets.size):
             self._solve_sample()
 
@@ -228,30 +234,34 @@ class SoftSearch(Search):
         """
         sets, W, is_first = self.sets, self.W, not self.is_known
         is_crowded, is_fine = W.size > sets.capacity, self.tol < MANY_DIGITS
-        if not (self._has_pairs and (W.size > self.settings.box_few_values or is_crowded)):
+        is_few = W.size <= self.settings.box_few_values and not self.fixed.size
+        if not self._has_pairs or (is_few and not is_crowded):
             return False
-        loss, kernel = self.set_loss, sets.kernel
+        kernel, rows = sets.kernel, np.append(W, self.fixed)
         assert kernel is not None
-        signs, Y = sets.signs(W), sets.dual_set.some(W).columns
+        loss, signs, Y = self.loss.some(rows), sets.signs(rows), sets.dual_set.some(rows).columns
         self.deadline.require(float(W.size) ** 2)
-        self.has_proposed, svm = True, LibSvm(kernel, W, loss, signs, Y)
+        self.has_proposed, svm = True, LibSvm(kernel, rows, loss, signs, Y, W.size)
         for _ in range(ATTEMPTS):
             alpha = svm.weights(self.gap_goal, self.share)
             if alpha is None:
                 self.may_propose = False
                 break
             a, b = signs * alpha, np.zeros(Y.shape[1])
-            w = kernel.combine(W[alpha > 0.0], a[alpha > 0.0], rough=True)
+            w = kernel.combine(rows[alpha > 0.0], a[alpha > 0.0], rough=True)
             if b.size:
-                b[:] = best_intercept(loss, signs * w[1][W], signs)
+                b[:] = best_intercept(loss, signs * w[1][rows], signs)
             weights = np.zeros(self.size)
-            weights[W] = alpha
+            weights[rows] = alpha
             self.set_answer(w, b, weights, is_exact=is_fine)
             self.is_known, self.is_rough = True, False
             norm, ridge = sets.base.norm(self.answer.w), np.sum(alpha * alpha / loss.stiffness)
             dual = float(alpha.sum()) - 0.5 * (norm**2 + float(ridge))
             self.answer.upper = margin_of(dual)
-            lower = margin_of(loss.primal(norm, self.answer.p[W]))
+            p = self.answer.p[rows]
+            for index in svm.sums:
+                p[index] = np.average(p[index], weights=svm.costs[index])
+            lower = margin_of(loss.primal(norm, p))
             gap = Bounds(lower, self.answer.upper).gap
             if is_first or gap <= max(self.gap_goal, 0.0 if is_fine else ENOUGH * self.tol):
                 self.share = max(dual, 0.0) / svm.total
@@ -261,6 +271,7 @@ class SoftSearch(Search):
             if is_fine:  # single precision is what is left of the gap, also in the next sets
                 self.may_propose = False
                 break
+        self.fixed = W[:0]
         if is_crowded:
             self.W = self.smallest(sets.capacity, W[:0])
         return False
@@ -273,20 +284,34 @@ class SoftSearch(Search):
     def enlarge(self) -> None:
         """All rows below the margin join a set of LIBSVM's: it does not go on from where it was.
 
-        Where they have no room, LIBSVM may take all the rows, and compute what it needs.
+        Those that are surely at C need no weights of their own. Where the others have no room,
+        LIBSVM may take all the rows, and compute what it needs.
         """
-        sets, kernel, p = self.sets, self.sets.kernel, self.answer.p
-        joins = (p < 1.0) | (self.answer.lam > 0.0)
+        sets, kernel, p, lam = self.sets, self.sets.kernel, self.answer.p, self.answer.lam
+        joins = (p < 1.0 + ABOVE) | (lam > 0.0)
         joins[self.W[p[self.W] < FAR]] = True
+        fixed = np.zeros(self.size, bool)
+        if self.loss.is_boxed and self.tol >= MANY_DIGITS:
+            bounded = lam >= AT_BOUND * np.asarray(self.loss.upper)
+            fixed = bounded & (p < 1.0 - BELOW)
+            joins = (p < 1.0 + ABOVE) | (lam > 0.0)
+            n_bounded = np.count_nonzero(bounded)
+            if self.is_sample and n_bounded > MOSTLY * np.count_nonzero(lam):
+                unseen = np.ones(self.size, bool)
+                unseen[self.W] = False
+                fixed |= unseen & (p < 1.0 - FAR_BELOW)
+            joins &= ~fixed
+        self.is_sample = False
         size = int(np.count_nonzero(joins))
         is_small = size <= min(self.settings.box_few_values, sets.capacity)
         has_room = size <= sets.capacity or takes_rows(kernel, self.loss, sets.n_intercepts)
-        if kernel is None or is_small or not (self._has_pairs and has_room):
+        if kernel is None or (is_small and not fixed.any()) or not (self._has_pairs and has_room):
+            self.fixed = self.W[:0]
             super().enlarge()
             return
         if size > (ALL * self.size if sets.has_room_for_all else sets.capacity):
-            joins[:] = True
-        self.W, self.gap_goal = np.flatnonzero(joins), self.last_goal
+            joins[:], fixed[:] = True, False
+        self.W, self.fixed = np.flatnonzero(joins), np.flatnonzero(fixed)
 
     # --- Newton with multipliers ---------------------------------------------------------------
 
