@@ -11,6 +11,7 @@ from momentron.certificate import read_only
 
 COLUMNS = 512  # computed at a time: enough for products in several threads to run at full speed
 STRIP = 256  # rows of a block computed or copied at a time
+FEW = 128  # rows of a tile that stays in the cache of a core
 TILE_VALUES = 1 << 22  # values computed or copied at a time: 32 MB
 
 Index = np.ndarray | slice  # some of the rows: their numbers, or a run of them
@@ -129,14 +130,15 @@ class ColumnCache:
         with self._lock:
             self._clock += 1
             slots, held, lacking = self._found(rows, cols.size)
-            for part in strips_of(0, held.size, STRIP):  # all at once would take more memory
+            for part in strips_of(0, held.size, STRIP):
                 require_time()
-                values[held[part]] = self._store[slots[held[part]][:, None], cols]
+                for place in held[part]:  # several times as fast as a pair of index arrays
+                    values[place] = self._store[slots[place]].take(cols)
             slots, held, rest = self._found(cols, lacking.size)
             for part in strips_of(0, held.size, STRIP):
                 require_time()
-                found = self._store[slots[held[part]][:, None], rows[lacking]]
-                values[np.ix_(lacking, held[part])] = found.T
+                found = [self._store[slot].take(rows[lacking]) for slot in slots[held[part]]]
+                values[np.ix_(lacking, held[part])] = np.transpose(found)
             is_symmetric = rows is cols  # then a little more than the upper half is computed
             height = max(1, min(STRIP, TILE_VALUES // max(rest.size, 1)))
             for strip in strips_of(0, lacking.size, height):
@@ -260,6 +262,20 @@ class SquareStore:
         place = np.full(place.size, -1, np.intp)
         place[rows] = np.arange(W.size)
         self._kept = rows, K, place
+
+    def product(self, W: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """K[W][:, W] @ a for distinct rows; a little more than the lower half of K is computed.
+
+        Nothing is kept. No term passes more additions than a sum of as many terms has.
+        """
+        scores = np.zeros((W.size, *a.shape[1:]))
+        for strip in strips_of(0, W.size, FEW):
+            require_time()
+            tile = self._compute(W[strip], W[: strip.stop])
+            self.evaluations += tile.size
+            scores[strip] += tile @ a[: strip.stop]
+            scores[: strip.start] += tile[:, : strip.start].T @ a[strip]
+        return scores
 
     def holds(self, index: Index) -> bool:
         """Whether all these rows are in W."""

@@ -39,7 +39,7 @@ from momentron.solvers.problem import Problem
 
 GOAL = 0.25  # the gap to which working sets are solved, as a share of the tolerance
 INTERIOR_GOAL = 0.1  # the same of the interior point
-SETTLED = 1e-4  # the gap from which minimisations are exact, and to which a first set is solved
+SAMPLED, SETTLED = 2e-3, 1e-4  # the gap from which minimisations are exact, and to which a first set is solved
 UPDATES, NEWTON_STEPS, SLACK = 40, 40, 0.05  # of the multipliers; see `minimise`
 GROWTH = 5.0  # of σ in a box. Its first value and its last, as a share of C and in 1/mean‖a‖²:
 FIRST, LAST = (0.5, 10.0), (100.0, 1e5)
@@ -59,8 +59,8 @@ ENOUGH, NEARLY = 0.9, 20.0
 ATTEMPTS = 2  # of LIBSVM at one working set
 SHARE = 0.1  # a first guess of the objective, as a share of Σ C
 FAR = 1.2  # the margin from which a row leaves LIBSVM's working set
-ABOVE, BELOW, FAR_BELOW, AT_BOUND, MOSTLY = 0.05, 0.05, 0.5, 0.999, 0.5
-ALL = 0.8  # the share of the rows that has to join for all of them to be the set
+NEAREST, FARTHEST, FAR_BELOW, AT_BOUND, MOSTLY = 0.05, 0.15, 0.5, 0.999, 0.5
+ALL = 0.5  # the share of the rows that has to join for all of them to be the set
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
 
@@ -121,7 +121,7 @@ class SoftSearch(Search):
                 return True
             # a set that leaves rows out need not be solved better than it tells
             goal = max(self.last_goal, min(self.gap_goal, AHEAD * gap))
-            self.gap_goal = goal if is_below and not self._has_pairs else self.last_goal
+            self.gap_goal = goal if is_below else self.last_goal
             if is_below:
                 self.enlarge()
             yield
@@ -145,8 +145,9 @@ class SoftSearch(Search):
             elif not sets.has_room_for_all:
                 self.W = self.smallest(sets.capacity, self.W[:0])
         elif not (sets.has_room_for_all and takes_all):
-            least = self.size // 3 if self._has_pairs else 0
-            self.W, self.gap_goal = first_working_set(sets, least), SETTLED
+            least = self.size // (3 if self._may_fix else 8) if self._has_pairs else 0
+            self.W = first_working_set(sets, least)
+            self.gap_goal = SAMPLED if self._may_fix else SETTLED
             self.is_sample = True
         elif sets.is_plain and not sets.is_wide(sets.size):
             self._solve_sample()
@@ -234,7 +235,7 @@ class SoftSearch(Search):
         """
         sets, W, is_first = self.sets, self.W, not self.is_known
         is_crowded, is_fine = W.size > sets.capacity, self.tol < MANY_DIGITS
-        is_few = W.size <= self.settings.box_few_values and not self.fixed.size
+        is_few = W.size + self.fixed.size <= self.settings.box_few_values
         if not self._has_pairs or (is_few and not is_crowded):
             return False
         kernel, rows = sets.kernel, np.append(W, self.fixed)
@@ -281,6 +282,12 @@ class SoftSearch(Search):
         """Whether LIBSVM may solve working sets."""
         return self.may_propose and self.sets.is_kernel and not self.sets.labels.is_paired
 
+    @property
+    def _may_fix(self) -> bool:
+        """Whether rows that are surely at C need no weights of their own in LIBSVM's sets."""
+        is_rough = self.loss.is_boxed and self.tol >= MANY_DIGITS
+        return is_rough and self._has_pairs and self.sets.has_room_for_all
+
     def enlarge(self) -> None:
         """All rows below the margin join a set of LIBSVM's: it does not go on from where it was.
 
@@ -288,24 +295,23 @@ class SoftSearch(Search):
         LIBSVM may take all the rows, and compute what it needs.
         """
         sets, kernel, p, lam = self.sets, self.sets.kernel, self.answer.p, self.answer.lam
-        joins = (p < 1.0 + ABOVE) | (lam > 0.0)
-        joins[self.W[p[self.W] < FAR]] = True
-        fixed = np.zeros(self.size, bool)
-        if self.loss.is_boxed and self.tol >= MANY_DIGITS:
-            bounded = lam >= AT_BOUND * np.asarray(self.loss.upper)
-            fixed = bounded & (p < 1.0 - BELOW)
-            joins = (p < 1.0 + ABOVE) | (lam > 0.0)
-            n_bounded = np.count_nonzero(bounded)
-            if self.is_sample and n_bounded > MOSTLY * np.count_nonzero(lam):
-                unseen = np.ones(self.size, bool)
-                unseen[self.W] = False
-                fixed |= unseen & (p < 1.0 - FAR_BELOW)
+        joins, fixed = (p < 1.0) | (lam > 0.0), np.zeros(self.size, bool)
+        if self._may_fix:
+            near = min(max(math.sqrt(self.answer.gap), NEAREST), FARTHEST)
+            joins |= p < 1.0 + near
+            at_bound = lam >= AT_BOUND * np.asarray(self.loss.upper)
+            fixed = at_bound & (p < 1.0 - near)
+            if self.is_sample and np.count_nonzero(at_bound) > MOSTLY * np.count_nonzero(lam):
+                fixed |= self.outside(self.W) < 1.0 - FAR_BELOW
             joins &= ~fixed
+        else:
+            joins[self.W[p[self.W] < FAR]] = True
         self.is_sample = False
         size = int(np.count_nonzero(joins))
-        is_small = size <= min(self.settings.box_few_values, sets.capacity)
+        few = min(self.settings.box_few_values, sets.capacity)
+        is_small = size + np.count_nonzero(fixed) <= few
         has_room = size <= sets.capacity or takes_rows(kernel, self.loss, sets.n_intercepts)
-        if kernel is None or (is_small and not fixed.any()) or not (self._has_pairs and has_room):
+        if kernel is None or is_small or not (self._has_pairs and has_room):
             self.fixed = self.W[:0]
             super().enlarge()
             return
