@@ -11,7 +11,6 @@ from momentron.certificate import read_only
 
 COLUMNS = 512  # computed at a time: enough for products in several threads to run at full speed
 STRIP = 256  # rows of a block computed or copied at a time
-FEW = 128  # rows of a tile that stays in the cache of a core
 TILE_VALUES = 1 << 22  # values computed or copied at a time: 32 MB
 
 Index = np.ndarray | slice  # some of the rows: their numbers, or a run of them
@@ -264,12 +263,12 @@ class SquareStore:
         self._kept = rows, K, place
 
     def product(self, W: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """K[W][:, W] @ a for distinct rows; a little more than the lower half of K is computed.
+        """K[W][:, W] @ a for distinct rows, of which nothing is kept.
 
-        Nothing is kept. No term passes more additions than a sum of as many terms has.
+        No term passes more additions than a sum of as many terms has.
         """
         scores = np.zeros((W.size, *a.shape[1:]))
-        for strip in strips_of(0, W.size, FEW):
+        for strip in strips_of(0, W.size, STRIP // 2):  # a little more than the lower half
             require_time()
             tile = self._compute(W[strip], W[: strip.stop])
             self.evaluations += tile.size

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from momentron.rows.kernels.pairwise import SingleScores
 
 MANY_ROWS = 1000  # from which single precision saves more than it costs
-FEW_FEATURES = 200  # up to which values are computed again sooner than memory is had for them
+FEW_FEATURES = 200  # up to which values in double precision are computed whenever needed
 
 
 class KernelOperator(Operator):
@@ -126,16 +126,15 @@ class KernelOperator(Operator):
         """K[index][:, columns] @ coef, in the precision of the coefficients.
 
         Where scores are in single precision besides, a square of moderate size is kept: these and
-        the norms need it again. With few features its values are computed sooner than stored.
+        the norms need it again. With few features, memory for it takes longer than its values.
         """
         scores = np.full((self.shape[0], *coef.shape[1:]), np.nan, coef.dtype)
         if self._single is not None and coef.dtype == np.float64:
-            is_square = np.array_equal(index, columns)
-            if is_square and not self._square.holds(index):
-                if self._single.points.d <= FEW_FEATURES:
-                    return self._square.product(index, coef)
-                if 16 * index.size**2 <= self.cache_bytes:
-                    self._square.keep(columns, self.cache_bytes // 2)
+            is_square = np.array_equal(index, columns) and not self._square.holds(index)
+            if is_square and self._single.points.d <= FEW_FEATURES:
+                return self._square.product(index, coef)
+            if is_square and 16 * index.size**2 <= self.cache_bytes:
+                self._square.keep(columns, self.cache_bytes // 2)
             kept = self._square.scores(columns, coef)
             if kept is not None:
                 scores[kept[0]] = kept[1]

@@ -104,9 +104,7 @@ class LibSvm:
     added to the diagonal of K. If there is no memory for the values it gets the rows, provided that
     it knows the kernel.
 
-    Of the rows only the first ones, `m` of them if it is given, have weights of their own. The
-    others have nearly all their C: those of each label become one row, their mean weighted by C,
-    so that their weights shrink together.
+    Rows after the first `m` have nearly all their C. Those of a label become one row, their mean.
 
     LIBSVM always fits an intercept. To keep it near zero, two rows with hardly any length are
     added, one for each label: their weights balance those of the others at almost no cost.
@@ -121,50 +119,53 @@ class LibSvm:
         Y: np.ndarray,
         m: int | None = None,
     ) -> None:
-        self.loss, self.Y, self.m, m = loss, Y, m or W.size, m or W.size
+        m = W.size if m is None else m
+        self.loss, self.Y, self.cache_bytes = loss, Y, kernel.cache_bytes // 2
         self.costs = np.broadcast_to(loss.upper if loss.is_boxed else loss.stiffness, W.size)
         self.total, self.scale = float(self.costs.sum()), 1.0
-        joint = np.arange(m, W.size)
-        sums = [joint[signs[m:] == sign] for sign in (1.0, -1.0)]
-        self.sums = [index for index in sums if index.size]
-        self.labels = np.append(signs[:m], [signs[index[0]] for index in self.sums])
-        self.cache_bytes = kernel.cache_bytes // 2
+        place = np.arange(W.size)
+        place[m:] = m + (signs[m:] < 0.0)
+        _, first, self.place = np.unique(place, return_index=True, return_inverse=True)
+        self.labels, self.size = signs[first], first.size
         self.X: Any = None
         self.options: dict[str, Any] = {"kernel": "precomputed"}
-        self.has_values = BYTES * m**2 <= kernel.cache_bytes or kernel.kernel.matrix is not None
-        if self.has_values:
+        if BYTES * m**2 <= kernel.cache_bytes or kernel.kernel.matrix is not None:
             self.cache_bytes = 2 * m**2
-            self.X = self._values(kernel, W[:m], W)
+            self.X = self._values(kernel, W, m)
         elif m == kernel.shape[0] and takes_rows(kernel, loss, Y.shape[1]):
             self.X, self.options = kernel.kernel.for_libsvm()
 
-    def _values(self, kernel: KernelOperator, W: np.ndarray, every: np.ndarray) -> np.ndarray:
+    def _values(self, kernel: KernelOperator, rows: np.ndarray, m: int) -> np.ndarray:
         """K on these rows, in units of its mean diagonal: LIBSVM has constants of its own."""
-        m, more = W.size, len(self.sums) + (0 if self.Y.size else 2)
+        W, size = rows[:m], self.size + (0 if self.Y.size else 2)
         kernel.reserve(COPY_BYTES * m**2)
-        self.scale = max(float(kernel.kernel.diagonal()[W].mean()), 1e-300)
-        K = np.empty((m + more, m + more))
+        self.scale = max(float(kernel.kernel.diagonal()[rows].mean()), 1e-300)
+        K = np.empty((size, size))
         K[m:], K[:, m:] = 0.0, 0.0
         whole = kernel.whole() if m == kernel.shape[0] else None  # its scores need them again
         # without a copy of all values in single precision; in double precision half of them do
         for part in strips_of(0, m, STRIP if kernel.is_rough else m):
-            rows = W[part] if kernel.is_rough else W
-            values = kernel.rough_block(rows, W) if whole is None else whole[part]
+            some = W[part] if kernel.is_rough else W
+            values = kernel.rough_block(some, W) if whole is None else whole[part]
             np.divide(values, self.scale, out=K[part, :m])
         if not (kernel.kernel.is_semidefinite or m > MOST_CHECKED):
             require_semidefinite(K[:m, :m], W, kernel.kernel.relative_error)
+        for place in range(m, self.size):
+            index = np.flatnonzero(self.place == place)
+            shares = self.costs[index] / self.costs[index].sum() / self.scale
+            scores = kernel.combine(rows[index], shares, rough=True)[1][rows]
+            K[place, : self.size] = K[: self.size, place] = self.means(scores)
         if not self.loss.is_boxed:
             add_to_diagonal(K[:m, :m], 1.0 / (self.costs * self.scale))
             self.costs = np.full(m, self.total)  # no weight is larger
-        for place, index in enumerate(self.sums, m):
-            shares = self.costs[index] / (self.costs[index].sum() * self.scale)
-            scores = kernel.combine(every[index], shares, rough=True)[1]
-            K[place, :m] = K[:m, place] = scores[W]
-            for other, joint in enumerate(self.sums, m):
-                K[place, other] = np.average(scores[every[joint]], weights=self.costs[joint])
         if not self.Y.size:
             self.labels = np.append(self.labels, (1.0, -1.0))
         return K
+
+    def means(self, p: np.ndarray) -> np.ndarray:
+        """What numbers of the rows are on average in each of LIBSVM's."""
+        costs = np.maximum(np.bincount(self.place, self.costs), 1e-300)
+        return np.bincount(self.place, self.costs * p) / costs
 
     def weights(self, tol: float, share: float) -> np.ndarray | None:
         """α with a gap of about `tol` if all goes well, for an objective of this share of Σ C.
@@ -173,16 +174,14 @@ class LibSvm:
         """
         from sklearn.svm import SVC
 
-        m, size = self.m, self.m + len(self.sums)
-        costs = np.append(self.costs[:m], [self.costs[index].sum() for index in self.sums])
-        costs *= self.scale
+        size, costs = self.size, np.bincount(self.place, self.costs) * self.scale
         accuracy = tol * share / GAPS[0] if self.loss.is_boxed else math.sqrt(tol * share / GAPS[1])
         accuracy = min(max(accuracy, FINEST_PAIRS), COARSEST_PAIRS)
         if self.labels.size > size:
             length = max(accuracy / (self.total * self.scale), 1e-290)
             self.X[[size, size + 1], [size, size + 1]] = length
             costs = np.append(costs, np.full(2, 10.0 / length))
-        steps = min(STEPS_PER_ROW * m, max(time_left(), 0.0) / (STEP_SECONDS * m))
+        steps = min(STEPS_PER_ROW * size, max(time_left(), 0.0) / (STEP_SECONDS * size))
         model = SVC(
             C=1.0,
             tol=accuracy,
@@ -194,11 +193,8 @@ class LibSvm:
             return None
         alpha, found = np.zeros(self.labels.size), model.dual_coef_
         alpha[model.support_] = np.abs(found.toarray() if sp.issparse(found) else found)[0]
-        shared = np.ones(self.costs.size)
-        for place, index in enumerate(self.sums, m):
-            shared[index] = self.costs[index] * (alpha[place] / costs[place])
-        shared[:m] = alpha[:m] / self.scale
-        alpha = np.minimum(self.loss.weights(shared), self.total)
+        shares = self.costs / np.maximum(costs, 1e-300)[self.place]
+        alpha = np.minimum(self.loss.weights(alpha[self.place] * shares), self.total)
         return balanced(alpha, self.loss.upper, self.Y) if np.isfinite(alpha).all() else None
 
 

@@ -39,7 +39,8 @@ from momentron.solvers.problem import Problem
 
 GOAL = 0.25  # the gap to which working sets are solved, as a share of the tolerance
 INTERIOR_GOAL = 0.1  # the same of the interior point
-SAMPLED, SETTLED = 2e-3, 1e-4  # the gap from which minimisations are exact, and to which a first set is solved
+SETTLED = 1e-4  # the gap from which minimisations are exact, and to which a first set is solved
+SAMPLED = 2e-3  # the same of a first set for LIBSVM
 UPDATES, NEWTON_STEPS, SLACK = 40, 40, 0.05  # of the multipliers; see `minimise`
 GROWTH = 5.0  # of σ in a box. Its first value and its last, as a share of C and in 1/mean‖a‖²:
 FIRST, LAST = (0.5, 10.0), (100.0, 1e5)
@@ -58,8 +59,9 @@ EASY, MANY_DIGITS = (30.0, 3.0), 1e-4
 ENOUGH, NEARLY = 0.9, 20.0
 ATTEMPTS = 2  # of LIBSVM at one working set
 SHARE = 0.1  # a first guess of the objective, as a share of Σ C
-FAR = 1.2  # the margin from which a row leaves LIBSVM's working set
-NEAREST, FARTHEST, FAR_BELOW, AT_BOUND, MOSTLY = 0.05, 0.15, 0.5, 0.999, 0.5
+# How near to the margin rows have weights of their own, at least and at most, and outside a sample
+NEAREST, FARTHEST, FAR = 0.05, 0.15, 0.5
+AT_BOUND, MOSTLY = 0.999, 0.5  # of C; of the support of a sample that tells who is at C outside
 ALL = 0.5  # the share of the rows that has to join for all of them to be the set
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
@@ -73,16 +75,17 @@ class SoftSearch(Search):
         self.weigh(self.loss.weights(self.loss.at(np.zeros(self.size))))
         self.answer.upper = math.inf
         self.last_goal = GOAL * tol  # the gap to which sets are solved in the end
-        self.fixed = self.W[:0]  # rows outside W whose weights are C, or an equal share of it
         n, d = self.sets.operator.shape
         self.share = SHARE  # a guess of the objective over Σ C
+        # whether rows that are surely at C need no weights of their own in LIBSVM's sets
+        self.may_fix = self.loss.is_boxed and tol >= MANY_DIGITS and self.sets.has_room_for_all
         self.order = float(n if self.sets.is_wide(n) else d)  # of the matrices of all the rows
 
     def all_rounds(self) -> Rounds:
         """From the start or a proposal, if any, and again without it where it leaves the gap open:
         rounding may have left no way from one of another scale.
         """
-        self.may_propose, self.has_proposed, self.is_sample = True, False, False
+        self.may_propose, self.has_proposed = True, False
         is_over = yield from self._solve()
         has_begun = self.start is not None or self.has_proposed
         if not is_over and has_begun and self.answer.gap > self.tol:
@@ -94,7 +97,7 @@ class SoftSearch(Search):
     def _solve(self) -> Rounds:
         """Working sets, each followed by a pass over all the rows; all the rows where that pays."""
         self.W, self.gap_goal, gap = np.arange(self.size), self.last_goal, math.inf
-        self.fixed = self.W[:0]
+        self.fixed = self.W[:0]  # rows outside W whose weights are C, or an equal share of it
         self.is_known = self.take_start()  # whether there is an answer, of a round or of a start
         self.is_rough = not self.is_known  # whether the answer, if any, is far from the last one
         if self._is_proposal_enough():
@@ -109,9 +112,8 @@ class SoftSearch(Search):
         while True:
             self._solve_set()
             before, gap = gap, self.answer.gap
-            p = self.answer.p
             is_below = bool(self.outside(np.append(self.W, self.fixed)).min() < 1.0 - 1e-9)
-            is_below |= bool(p[self.fixed].max(initial=0.0) > 1.0 + 1e-9)
+            is_below |= bool(self.answer.p[self.fixed].max(initial=0.0) > 1.0 + 1e-9)
             # a gap far below what the set was solved to is only the rounding of approximate scores
             is_closed = gap <= 0.5 * self.tol and self.gap_goal <= self.tol
             is_stuck = self.gap_goal <= self.last_goal and not gap < STUCK * before
@@ -145,10 +147,8 @@ class SoftSearch(Search):
             elif not sets.has_room_for_all:
                 self.W = self.smallest(sets.capacity, self.W[:0])
         elif not (sets.has_room_for_all and takes_all):
-            least = self.size // (3 if self._may_fix else 8) if self._has_pairs else 0
-            self.W = first_working_set(sets, least)
-            self.gap_goal = SAMPLED if self._may_fix else SETTLED
-            self.is_sample = True
+            least = self.size // (3 if self.may_fix else 8) if self._has_pairs else 0
+            self.W, self.gap_goal = first_working_set(sets, least), SAMPLED if least else SETTLED
         elif sets.is_plain and not sets.is_wide(sets.size):
             self._solve_sample()
 
@@ -259,10 +259,7 @@ class SoftSearch(Search):
             norm, ridge = sets.base.norm(self.answer.w), np.sum(alpha * alpha / loss.stiffness)
             dual = float(alpha.sum()) - 0.5 * (norm**2 + float(ridge))
             self.answer.upper = margin_of(dual)
-            p = self.answer.p[rows]
-            for index in svm.sums:
-                p[index] = np.average(p[index], weights=svm.costs[index])
-            lower = margin_of(loss.primal(norm, p))
+            lower = margin_of(loss.primal(norm, svm.means(self.answer.p[rows])[svm.place]))
             gap = Bounds(lower, self.answer.upper).gap
             if is_first or gap <= max(self.gap_goal, 0.0 if is_fine else ENOUGH * self.tol):
                 self.share = max(dual, 0.0) / svm.total
@@ -282,12 +279,6 @@ class SoftSearch(Search):
         """Whether LIBSVM may solve working sets."""
         return self.may_propose and self.sets.is_kernel and not self.sets.labels.is_paired
 
-    @property
-    def _may_fix(self) -> bool:
-        """Whether rows that are surely at C need no weights of their own in LIBSVM's sets."""
-        is_rough = self.loss.is_boxed and self.tol >= MANY_DIGITS
-        return is_rough and self._has_pairs and self.sets.has_room_for_all
-
     def enlarge(self) -> None:
         """All rows below the margin join a set of LIBSVM's: it does not go on from where it was.
 
@@ -295,28 +286,25 @@ class SoftSearch(Search):
         LIBSVM may take all the rows, and compute what it needs.
         """
         sets, kernel, p, lam = self.sets, self.sets.kernel, self.answer.p, self.answer.lam
-        joins, fixed = (p < 1.0) | (lam > 0.0), np.zeros(self.size, bool)
-        if self._may_fix:
-            near = min(max(math.sqrt(self.answer.gap), NEAREST), FARTHEST)
-            joins |= p < 1.0 + near
-            at_bound = lam >= AT_BOUND * np.asarray(self.loss.upper)
+        near = min(max(math.sqrt(self.answer.gap), NEAREST), FARTHEST)
+        joins, fixed = (p < 1.0 + near) | (lam > 0.0), np.zeros(self.size, bool)
+        if self.may_fix:
+            costs = np.asarray(self.loss.upper)
+            at_bound = (lam >= AT_BOUND * costs) & (costs > 0.0)
             fixed = at_bound & (p < 1.0 - near)
-            if self.is_sample and np.count_nonzero(at_bound) > MOSTLY * np.count_nonzero(lam):
-                fixed |= self.outside(self.W) < 1.0 - FAR_BELOW
+            if not self.fixed.size and np.count_nonzero(at_bound) > MOSTLY * np.count_nonzero(lam):
+                fixed |= (self.outside(self.W) < 1.0 - FAR) & (costs > 0.0)
             joins &= ~fixed
-        else:
-            joins[self.W[p[self.W] < FAR]] = True
-        self.is_sample = False
+            fixed &= joins.any()
         size = int(np.count_nonzero(joins))
-        few = min(self.settings.box_few_values, sets.capacity)
-        is_small = size + np.count_nonzero(fixed) <= few
+        is_small = size + fixed.sum() <= min(self.settings.box_few_values, sets.capacity)
         has_room = size <= sets.capacity or takes_rows(kernel, self.loss, sets.n_intercepts)
         if kernel is None or is_small or not (self._has_pairs and has_room):
             self.fixed = self.W[:0]
             super().enlarge()
             return
         if size > (ALL * self.size if sets.has_room_for_all else sets.capacity):
-            joins[:], fixed[:] = True, False
+            joins[:], fixed[:], self.gap_goal = True, False, self.last_goal
         self.W, self.fixed = np.flatnonzero(joins), np.flatnonzero(fixed)
 
     # --- Newton with multipliers ---------------------------------------------------------------
