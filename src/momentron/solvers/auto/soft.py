@@ -61,6 +61,7 @@ ATTEMPTS = 2  # of LIBSVM at one working set
 SHARE = 0.1  # a first guess of the objective, as a share of Σ C
 # How near to the margin rows have weights of their own, at least and at most, and outside a sample
 NEAREST, FARTHEST, FAR = 0.05, 0.15, 0.5
+CROWD = 1.5  # the most rows near the margin, as a multiple of those below it
 AT_BOUND, MOSTLY = 0.999, 0.5  # of C; of the support of a sample that tells who is at C outside
 ALL = 0.5  # the share of the rows that has to join for all of them to be the set
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
@@ -147,7 +148,7 @@ class SoftSearch(Search):
             elif not sets.has_room_for_all:
                 self.W = self.smallest(sets.capacity, self.W[:0])
         elif not (sets.has_room_for_all and takes_all):
-            least = self.size // (3 if self.may_fix else 8) if self._has_pairs else 0
+            least = self.size // (4 if self.may_fix else 8) if self._has_pairs else 0
             self.W, self.gap_goal = first_working_set(sets, least), SAMPLED if least else SETTLED
         elif sets.is_plain and not sets.is_wide(sets.size):
             self._solve_sample()
@@ -287,7 +288,10 @@ class SoftSearch(Search):
         """
         sets, kernel, p, lam = self.sets, self.sets.kernel, self.answer.p, self.answer.lam
         near = min(max(math.sqrt(self.answer.gap), NEAREST), FARTHEST)
-        joins, fixed = (p < 1.0 + near) | (lam > 0.0), np.zeros(self.size, bool)
+        joins, fixed = (p < 1.0) | (lam > 0.0), np.zeros(self.size, bool)
+        is_near = p < 1.0 + near
+        if is_near.sum() < CROWD * joins.sum():  # a class that is most of the rows may all be there
+            joins |= is_near
         if self.may_fix:
             costs = np.asarray(self.loss.upper)
             at_bound = (lam >= AT_BOUND * costs) & (costs > 0.0)
