@@ -8,7 +8,7 @@ what they propose is a start like any other: objectives and intervals are comput
 
 import math
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,17 +39,10 @@ LEAST_BYTES = 1024  # for each row, where it computes the values itself
 BYTES, COPY_BYTES, STRIP = 16, 10, 128
 
 
-class Proposal(NamedTuple):
-    """A classifier and weights in the dual set, and what they took."""
-
-    w: np.ndarray
-    b: np.ndarray
-    alpha: np.ndarray
-    passes: int  # over the rows
-
-
-def liblinear(rows: SignedRows, loss: Hinge, squares: np.ndarray, tol: float) -> Proposal | None:
-    """The soft margin of two classes, with a gap of about `tol` if all goes well.
+def liblinear(
+    rows: SignedRows, loss: Hinge, squares: np.ndarray, tol: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int] | None:
+    """(w, b, α, passes) of two classes, with a gap of about `tol` if all goes well.
 
     None where LIBLINEAR refuses the rows, whose ‖x‖² are `squares`. It tells w = Σ α y x alone, and
     penalises the intercept, as if that were one more feature. In a box, where margins do not give α
@@ -91,9 +84,9 @@ def liblinear(rows: SignedRows, loss: Hinge, squares: np.ndarray, tol: float) ->
     if not np.isfinite(p).all():
         return None
     if not loss.is_boxed:
-        return Proposal(w, b, loss.weights(loss.at(p)), int(model.n_iter_))
+        return w, b, loss.weights(loss.at(p)), int(model.n_iter_)
     alpha = loss.weights(signs * model.coef_[0, d:] / (TAG * length))
-    return Proposal(w, b, balanced(alpha, loss.upper, Y), int(model.n_iter_))
+    return w, b, balanced(alpha, loss.upper, Y), int(model.n_iter_)
 
 
 class LibSvm:

@@ -103,7 +103,7 @@ class SoftSearch(Search):
         self.is_rough = not self.is_known  # whether the answer, if any, is far from the last one
         if self._is_proposal_enough():
             return True
-        form = self._open_products()
+        self.set_loss, form = self.loss, self._open_products()  # the loss of the working set
         if form is None:
             self._choose_first()
         elif self._is_solved_by_products(form):
@@ -128,11 +128,6 @@ class SoftSearch(Search):
             if is_below:
                 self.enlarge()
             yield
-
-    @property
-    def set_loss(self) -> Hinge:
-        """The loss of the working set."""
-        return self.loss if self.has_all else self.loss.some(self.W)
 
     # --- where it begins -----------------------------------------------------------------------
 
@@ -195,8 +190,8 @@ class SoftSearch(Search):
             found = liblinear(rows, self.loss, squares, accuracy * self.tol)
             if found is None:
                 return False
-            sets.operator.passes += found.passes
-            self.set_answer(found.w, found.b, found.alpha, is_exact=True)
+            sets.operator.passes += found[-1]
+            self.set_answer(*found[:-1], is_exact=True)
             self.is_known = not is_boxed
             if self.answer.gap <= ENOUGH * self.tol:
                 return True
@@ -210,6 +205,7 @@ class SoftSearch(Search):
         """The working set, and a pass over all the rows."""
         if self._is_solved_by_pairs():
             return
+        self.set_loss = self.loss if self.has_all else self.loss.some(self.W)
         form = self.sets.open_all() if self.has_all else self.sets.open(self.W)
         few = self.settings.box_few if form.gram is None else self.settings.box_few_values
         is_boxed, has_many_intercepts = self.loss.is_boxed, self.sets.n_intercepts > 1
