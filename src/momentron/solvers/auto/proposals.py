@@ -184,6 +184,7 @@ class LibSvm:
         )
         if self.X is None or not _fits(model, self.X, self.labels, costs):
             return None
+        self.steps = int(np.sum(model.n_iter_))
         alpha, found = np.zeros(self.labels.size), model.dual_coef_
         alpha[model.support_] = np.abs(found.toarray() if sp.issparse(found) else found)[0]
         shares = self.costs / np.maximum(costs, 1e-300)[self.place]

@@ -62,8 +62,9 @@ SHARE = 0.1  # a first guess of the objective, as a share of Σ C
 # How near to the margin rows have weights of their own, at least and at most, and outside a sample
 NEAREST, FARTHEST, FAR = 0.05, 0.15, 0.5
 CROWD = 1.5  # the most rows near the margin, as a multiple of those below it
-AT_BOUND, MOSTLY = 0.999, 0.5  # of C; of the support of a sample that tells who is at C outside
+AT_BOUND, MOSTLY = 0.999, 0.6  # of C; of the support of a sample that tells who is at C outside
 ALL = 0.5  # the share of the rows that has to join for all of them to be the set
+HARD = 3.0  # LIBSVM's steps for each row of a sample from which all rows are the set
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
 
@@ -77,7 +78,7 @@ class SoftSearch(Search):
         self.answer.upper = math.inf
         self.last_goal = GOAL * tol  # the gap to which sets are solved in the end
         n, d = self.sets.operator.shape
-        self.share = SHARE  # a guess of the objective over Σ C
+        self.share, self.most = SHARE, ALL  # a guess of the objective over Σ C; as `ALL` says
         # whether rows that are surely at C need no weights of their own in LIBSVM's sets
         self.may_fix = self.loss.is_boxed and tol >= MANY_DIGITS and self.sets.has_room_for_all
         self.order = float(n if self.sets.is_wide(n) else d)  # of the matrices of all the rows
@@ -260,6 +261,7 @@ class SoftSearch(Search):
             gap = Bounds(lower, self.answer.upper).gap
             if is_first or gap <= max(self.gap_goal, 0.0 if is_fine else ENOUGH * self.tol):
                 self.share = max(dual, 0.0) / svm.total
+                self.most = 0.0 if is_first and svm.steps > HARD * W.size else self.most
                 kernel.reserve(0)
                 return True
             self.share *= 0.5 * self.gap_goal / gap
@@ -303,7 +305,7 @@ class SoftSearch(Search):
             self.fixed = self.W[:0]
             super().enlarge()
             return
-        if size > (ALL * self.size if sets.has_room_for_all else sets.capacity):
+        if size > (self.most * self.size if sets.has_room_for_all else sets.capacity):
             joins[:], fixed[:], self.gap_goal = True, False, self.last_goal
         self.W, self.fixed = np.flatnonzero(joins), np.flatnonzero(fixed)
 
