@@ -293,6 +293,7 @@ class SoftSearch(Search):
         if self.may_fix:
             costs = np.asarray(self.loss.upper)
             at_bound = (lam >= AT_BOUND * costs) & (costs > 0.0)
+            at_bound[self.fixed] = True
             fixed = at_bound & (p < 1.0 - near)
             if not self.fixed.size and np.count_nonzero(at_bound) > MOSTLY * np.count_nonzero(lam):
                 fixed |= (self.outside(self.W) < 1.0 - FAR) & (costs > 0.0)
