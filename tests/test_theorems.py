@@ -94,10 +94,20 @@ def holds(share):
     return bool(np.all(share <= 1 + ROUNDING))
 
 
+def hardest(share):
+    """The largest share on rows of which one has up to 999,999 copies; it is at most 1."""
+    runs = [run for run in (*shares.lopsided_runs(), *shares.lone_runs()) if run.best > 0.0]
+    used = [share(run, run.best) for run in runs]
+    assert all(map(holds, used))
+    return max(map(np.max, used))
+
+
 def test_theorem_3_1_part_1_margin_rate(separable):
     run, best = separable
     assert holds(shares.of_theorem_3_1(run, best))
     assert holds(shares.of_rate(run, best))  # without the logarithm
+    assert hardest(shares.of_theorem_3_1) > 0.1  # 0.4 for 4 is refuted
+    assert hardest(shares.of_rate) > 0.85
 
 
 def test_theorem_3_1_part_2_interval(separable):
@@ -110,11 +120,13 @@ def test_theorem_3_1_part_2_interval(separable):
         assert squared - 8 * run.psi0 / (t + 1) ** 2 <= best**2 + ROUNDING
         assert best**2 <= squared + ROUNDING
         assert high**2 == pytest.approx(squared, rel=1e-9)
+    assert hardest(shares.of_interval) > 0.4  # 3.2 for 8 is refuted
 
 
 def test_proposition_half_the_margin(separable):
     """With γ̄ for γ̄/2, which is more."""
     assert holds(shares.of_proposition(*separable))
+    assert hardest(shares.of_proposition) > 0.85
 
 
 def assert_lemmas(run, best):
