@@ -44,6 +44,13 @@ def as_number(name: str, value: Any, wanted: str) -> float:
     raise InputError(f"{name}={short(value)} must be {wanted}")
 
 
+def as_choice(name: str, value: Any, known: Iterable[str]) -> str:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in known:
+        raise InputError(f"{name}={short(value)} must be one of {', '.join(map(repr, known))}")
+    return value
+
+
 def as_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
     """An integer of at least `least`, and of at most `most`."""
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)

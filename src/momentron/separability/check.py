@@ -13,8 +13,8 @@ import numpy as np
 from momentron.arithmetic.clock import OutOfTime, deadline, until
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.threads import one_thread
-from momentron.data.arguments import as_flag, as_number
-from momentron.data.exactness.decimals import READINGS, is_rounded, require_reading
+from momentron.data.arguments import as_choice, as_flag, as_number
+from momentron.data.exactness.decimals import READINGS, is_rounded
 from momentron.errors import InputError, short
 from momentron.separability.cone import Cone
 from momentron.separability.designs import read_design
@@ -155,7 +155,7 @@ def check_separability(
     """
     start = time.perf_counter()
     fit_intercept = as_flag("fit_intercept", fit_intercept)
-    require_reading(decimals)
+    as_choice("decimals", decimals, READINGS)
     design = read_design(X, y, data=data, sample_weight=sample_weight, decimals=decimals)
     family, link, fit_intercept = design.modelled(family, link, fit_intercept)
     estimates = as_flag("estimates", estimates)
