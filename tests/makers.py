@@ -8,20 +8,19 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_matrix, diags, vstack
 
-from momentron.data.arguments import as_generator
+from momentron.data.arguments import as_generator, as_number, is_positive
 from momentron.datasets.synthetic import (
     Floats,
     Seed,
     Synthetic,
     check_dtype,
-    check_number,
     check_sizes,
     draw_labels,
     orthogonal_rows,
     shuffled,
     unit_vector,
 )
-from momentron.errors import InputError, short
+from momentron.errors import InputError
 
 
 def make_nonseparable(
@@ -63,7 +62,7 @@ def make_nonseparable(
     True
     """
     check_sizes(n_samples, n_features, n_support, fit_intercept)
-    check_number("overlap", overlap, above=0.0)
+    as_number("overlap", overlap, "a finite number above 0", is_positive)
     dtype = check_dtype(dtype)
     rng = as_generator(random_state)
     w = unit_vector(rng, n_features)
@@ -184,10 +183,8 @@ def make_sparse_separable(
     0.2
     """
     check_sizes(n_samples, n_features, n_support, fit_intercept)
-    check_number("margin", margin, above=0.0)
-    check_number("density", density, above=0.0)
-    if density > 1:
-        raise InputError(f"density is {short(density)}; give a share of nonzeros, at most 1")
+    as_number("margin", margin, "a finite number above 0", is_positive)
+    as_number("density", density, "a share above 0, at most 1", lambda share: 0.0 < share <= 1.0)
     rng = as_generator(random_state)
     k = max(1, round(density * n_features))
     y = draw_labels(rng, n_samples)

@@ -12,14 +12,13 @@ on each class, and the margin is half of the distance between the two convex hul
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from momentron.data.arguments import as_count, as_generator
-from momentron.errors import InputError, short
+from momentron.data.arguments import as_count, as_generator, as_number, is_positive
+from momentron.errors import InputError
 
 Floats = NDArray[Any]
 Seed = int | np.random.Generator | np.random.RandomState | None
@@ -57,14 +56,6 @@ class Synthetic:
     support: NDArray[np.int64]
     weights: Floats
     fit_intercept: bool
-
-
-def check_number(name: str, value: float, *, above: float, inclusive: bool = False) -> None:
-    """Refuse a value that is not a finite real above a limit."""
-    real = isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(value))
-    if not real or value < above or (value == above and not inclusive):
-        sign = "at least" if inclusive else "above"
-        raise InputError(f"{name} is {short(value)}; give a finite number {sign} {above:g}")
 
 
 def check_dtype(dtype: DTypeLike) -> np.dtype[Any]:
@@ -173,8 +164,8 @@ def make_separable(
     0.25
     """
     check_sizes(n_samples, n_features, n_support, fit_intercept)
-    check_number("margin", margin, above=0.0)
-    check_number("slack", slack, above=0.0, inclusive=True)
+    as_number("margin", margin, "a finite number above 0", is_positive)
+    as_number("slack", slack, "a finite number of at least 0", lambda r: 0.0 <= r < np.inf)
     dtype = check_dtype(dtype)
     rng = as_generator(random_state)
     w = unit_vector(rng, n_features)

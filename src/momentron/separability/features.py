@@ -8,10 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import time_left, until
+from momentron.data.arguments import as_seconds
 from momentron.data.exactness.conversion import as_exact
 from momentron.errors import InputError
 from momentron.rows.validation import clean_matrix
-from momentron.separability.check import check_separability, seconds_of
+from momentron.separability.check import check_separability
 from momentron.separability.designs import read_design
 from momentron.separability.verdict import Verdict
 
@@ -82,7 +83,7 @@ def feature_roles(
     # as a float the weight of a feature may be 0
     weighted = {place % width for place in verdict.whole_weights()}
     kinds = {j: verdict.kind for j in range(d) if j not in weighted}
-    with until(time.perf_counter() + seconds_of(max_time)):
+    with until(time.perf_counter() + as_seconds(max_time)):
         for j in np.argsort(-strength, kind="stable").tolist():
             if j in kinds or time_left() <= 0.0:
                 continue
