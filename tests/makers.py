@@ -72,8 +72,9 @@ def make_nonseparable(
     X = orthogonal_rows(rng, n_samples, w) + (y * heights)[:, None] * w
     k = _dyadic_counts(rng, y[:n_support], fit_intercept)
     X[:n_support] = _cancel_exactly(X[:n_support], y[:n_support], k, dtype)
-    coef = np.zeros(n_features)
-    return shuffled(rng, X.astype(dtype), y, 0.0, coef, 0.0, k / k.sum(), fit_intercept)
+    answer = {"margin": 0.0, "coef": np.zeros(n_features), "intercept": 0.0}
+    q = k / k.sum()
+    return shuffled(rng, X.astype(dtype), y, q, **answer, fit_intercept=fit_intercept)
 
 
 def make_touching(
@@ -129,8 +130,9 @@ def make_touching(
     X[:, pivot] += w[pivot] * (y * heights - b - X @ w)
     last = n_support - 1
     X[last] = -y[last] * ((k[:last] * y[:last]) @ X[:last])
-    coef = w.astype(np.float64)
-    return shuffled(rng, X.astype(dtype), y, 0.0, coef, float(b), k / k.sum(), fit_intercept)
+    answer = {"margin": 0.0, "coef": w.astype(np.float64), "intercept": float(b)}
+    q = k / k.sum()
+    return shuffled(rng, X.astype(dtype), y, q, **answer, fit_intercept=fit_intercept)
 
 
 def make_sparse_separable(
@@ -200,7 +202,8 @@ def make_sparse_separable(
     rest = draw(n_samples - n_support, k)
     _lift(rest, w, y[n_support:] * heights - b)
     X = vstack([top, rest], format="csr")
-    problem = shuffled(rng, X, y, float(margin), w, b, q, fit_intercept)
+    answer = {"margin": float(margin), "coef": w, "intercept": b, "fit_intercept": fit_intercept}
+    problem = shuffled(rng, X, y, q, **answer)
     problem.X.sort_indices()
     return problem
 

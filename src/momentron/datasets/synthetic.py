@@ -94,23 +94,12 @@ def draw_weights(
     return q
 
 
-def shuffled(
-    rng: np.random.Generator,
-    X: Floats,
-    y: NDArray[np.int64],
-    margin: float,
-    coef: Floats,
-    intercept: float,
-    q: Floats,
-    fit_intercept: bool,
-) -> Synthetic:
-    """Permute the rows, of which the first len(q) are the support."""
+def shuffled(rng: np.random.Generator, X: Any, y: Any, q: Floats, **answer: Any) -> Synthetic:
+    """The problem with its rows permuted, of which the first len(q) are the support."""
     order = rng.permutation(len(y))
     support = np.argsort(order)[: len(q)]  # where those rows have gone
     rank = np.argsort(support)
-    return Synthetic(
-        X[order], y[order], margin, coef, intercept, support[rank], q[rank], fit_intercept
-    )
+    return Synthetic(X[order], y[order], support=support[rank], weights=q[rank], **answer)
 
 
 def make_separable(
@@ -177,7 +166,8 @@ def make_separable(
     heights = np.full(n_samples, float(margin))
     heights[n_support:] *= 1.0 + slack * (0.05 + rng.exponential(size=n_samples - n_support))
     X = U + (y * heights - b)[:, None] * w
-    return shuffled(rng, X.astype(dtype), y, float(margin), w, b, q, fit_intercept)
+    answer = {"margin": float(margin), "coef": w, "intercept": b, "fit_intercept": fit_intercept}
+    return shuffled(rng, X.astype(dtype), y, q, **answer)
 
 
 def unit_vector(rng: np.random.Generator, d: int) -> Floats:
