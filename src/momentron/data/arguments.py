@@ -51,19 +51,12 @@ def as_number(
     raise InputError(f"{name}={short(value)} must be {wanted}")
 
 
-def as_seconds(max_time: Any) -> float:
+def seconds_of(max_time: Any) -> float:
     """A budget in seconds; infinite where there is none."""
     if max_time is None:
         return math.inf
     wanted = "a positive number of seconds, or None"
     return as_number("max_time", max_time, wanted, lambda seconds: seconds > 0.0)
-
-
-def as_choice(name: str, value: Any, known: Iterable[str]) -> str:
-    """One of a few words."""
-    if not isinstance(value, str) or value not in known:
-        raise InputError(f"{name}={short(value)} must be one of {', '.join(map(repr, known))}")
-    return value
 
 
 def as_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:

@@ -16,12 +16,12 @@ from momentron.data.arguments import (
     as_flag,
     as_number,
     as_path,
-    as_seconds,
     machine_memory,
     meant,
     parse_size,
     require_seed,
     require_verbose,
+    seconds_of,
 )
 from momentron.dual.losses import Exponential, Loss, as_loss
 from momentron.errors import InputError, short
@@ -228,7 +228,7 @@ def _limits(solver: Solver, asked: FitParameters) -> tuple[RunOptions, float]:
         random_state=asked.random_state,
         memory=memory or int(min(MOST_MEMORY, machine_memory() / 4)),
     )
-    return budget, as_seconds(asked.max_time)
+    return budget, seconds_of(asked.max_time)
 
 
 def as_grid(Cs: Any) -> list[float]:

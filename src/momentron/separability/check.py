@@ -13,8 +13,8 @@ import numpy as np
 from momentron.arithmetic.clock import OutOfTime, deadline, until
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.threads import one_thread
-from momentron.data.arguments import as_choice, as_flag, as_seconds
-from momentron.data.exactness.decimals import READINGS, is_rounded
+from momentron.data.arguments import as_flag, seconds_of
+from momentron.data.exactness.decimals import READINGS, is_rounded, require_reading
 from momentron.separability.cone import Cone
 from momentron.separability.designs import read_design
 from momentron.separability.document import build_proof, empty_proof
@@ -154,12 +154,12 @@ def check_separability(
     """
     start = time.perf_counter()
     fit_intercept = as_flag("fit_intercept", fit_intercept)
-    as_choice("decimals", decimals, READINGS)
+    require_reading(decimals)
     design = read_design(X, y, data=data, sample_weight=sample_weight, decimals=decimals)
     family, link, fit_intercept = design.modelled(family, link, fit_intercept)
     estimates = as_flag("estimates", estimates)
     names = design.named(feature_names)
-    seconds = as_seconds(max_time)
+    seconds = seconds_of(max_time)
     grace = max(GRACE, seconds / 20)  # to read the data, and to close
     otherwise, reason, notes = None, None, design.notes
     model = partial(

@@ -14,9 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
-from momentron.data.arguments import as_choice
 from momentron.data.exactness.conversion import as_exact
-from momentron.data.exactness.decimals import READINGS, shortest_decimals
+from momentron.data.exactness.decimals import require_reading, shortest_decimals
 from momentron.errors import InputError, one_line, short
 from momentron.rows.validation import clean_matrix, clean_targets
 from momentron.separability.family import COUNTS, LEFT_OUT, class_of, link_of, modelled
@@ -165,7 +164,7 @@ class Cone:
     ) -> None:
         if family is not None:
             link_of(family, link)  # a model that is not supported is refused before y is read
-        X = _as_floats(X, as_choice("decimals", decimals, READINGS))
+        X = _as_floats(X, require_reading(decimals))
         self.n = X.shape[0]
         # only a check: as an array, labels of a list may merge
         clean_targets(y, self.n, are_classes=family not in COUNTS)

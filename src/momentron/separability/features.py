@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import time_left, until
-from momentron.data.arguments import as_seconds
+from momentron.data.arguments import seconds_of
 from momentron.data.exactness.conversion import as_exact
 from momentron.errors import InputError
 from momentron.rows.validation import clean_matrix
@@ -83,7 +83,7 @@ def feature_roles(
     # as a float the weight of a feature may be 0
     weighted = {place % width for place in verdict.whole_weights()}
     kinds = {j: verdict.kind for j in range(d) if j not in weighted}
-    with until(time.perf_counter() + as_seconds(max_time)):
+    with until(time.perf_counter() + seconds_of(max_time)):
         for j in np.argsort(-strength, kind="stable").tolist():
             if j in kinds or time_left() <= 0.0:
                 continue

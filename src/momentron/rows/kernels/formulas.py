@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.rounding import SINGLE_ROUNDOFF, UNDERFLOW, UNIT_ROUNDOFF, gamma, up
-from momentron.data.arguments import as_count, as_number, is_positive
+from momentron.data.arguments import as_count, as_number
 from momentron.errors import InputError, short
 from momentron.rows.kernels.bound import require_finite_values
 from momentron.rows.kernels.pairwise import (
@@ -35,7 +35,9 @@ SMALLEST, LARGEST = 1e-10, 1e15  # a diagonal between them: single precision los
 
 def require_positive_gamma(gamma: Any) -> None:
     """Raise unless γ is a positive number."""
-    as_number("gamma", gamma, "'scale', 'auto' or a number above 0", is_positive)
+    wanted = "'scale', 'auto' or a number above 0"
+    if not 0.0 < as_number("gamma", gamma, wanted) < math.inf:
+        raise InputError(f"gamma={short(gamma)} must be {wanted}")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from momentron.data.arguments import as_choice
 from momentron.errors import InputError, short
 from momentron.views.display import style
 from momentron.views.display.views import last_step
@@ -107,7 +106,7 @@ class TraceDisplay:
             Draw the relative gap on a log axis instead of the two bounds.
         legend : bool
         """
-        as_choice("x", x, COSTS)
+        style.require_choice("x", x, COSTS)
         if not len(self.trace):
             raise InputError("the trace is empty: the solve ended before its first iteration")
         self.figure_, self.ax_ = style.axes_for(ax)
@@ -194,7 +193,7 @@ class RaceDisplay:
         title : str
         legend : bool
         """
-        as_choice("x", x, COSTS)
+        style.require_choice("x", x, COSTS)
         self.figure_, self.ax_ = style.axes_for(ax)
         best, lowest, self.lines_ = self.best, 0.0, []
         for number, (name, trace) in enumerate(self.traces.items()):
@@ -270,8 +269,8 @@ class TrackDisplay:
             What the legend calls the line: for several trackers in one picture.
         legend : bool
         """
-        as_choice("y", y, TRACKED)
-        as_choice("x", x, ("step", "loss", "norm"))
+        style.require_choice("y", y, TRACKED)
+        style.require_choice("x", x, ("step", "loss", "norm"))
         if not len(self.looks):
             raise InputError("there is nothing to draw: call look first")
         self.figure_, self.ax_ = style.axes_for(ax)

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from momentron.data.arguments import as_choice
 from momentron.data.safefiles import Pathname, write_atomically
 from momentron.errors import InputError
 from momentron.views.display import style
@@ -42,7 +41,7 @@ class EvolutionDisplay:
         """Draw it; see `KernelEvolution.plot`."""
         panels = {"errors": self._errors, "margins": self._margins, "alignments": self._alignments}
         if show is not None:
-            as_choice("show", show, panels)
+            style.require_choice("show", show, panels)
         names = list(panels) if show is None else [show]
         self.figure_, self.axes_ = self._axes(ax, len(names), path is not None)
         for name, axes in zip(names, self.axes_, strict=True):
