@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from command_line import run
+from makers import make_nonseparable
 
 from momentron import (
     InputError,
@@ -24,7 +25,7 @@ from momentron import (
     max_margin,
 )
 from momentron.data.arrayfile import read_arrays
-from momentron.datasets import make_nonseparable, make_separable
+from momentron.datasets import make_separable
 from momentron.fitting.fits import FitRows
 from momentron.fitting.options import FitOptions
 from momentron.rows import validation

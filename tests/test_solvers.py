@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from makers import make_nonseparable
 
 import momentron.solvers
 from momentron import Status, max_margin
-from momentron.datasets import make_nonseparable, make_separable
+from momentron.datasets import make_separable
 from momentron.errors import InputError
 from momentron.solvers import (
     SOLVERS,

@@ -8,9 +8,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from makers import make_nonseparable
 
 from momentron import InputError, Status, max_margin
-from momentron.datasets import make_nonseparable, make_separable
+from momentron.datasets import make_separable
 from momentron.fitting.options import FitOptions
 from momentron.streams import ArraySource, BlockError, parse_size
 from momentron.streams.block_fits import open_problem

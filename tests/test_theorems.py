@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import shares
 from literal import lone
+from makers import make_nonseparable
 
-from momentron.datasets import make_nonseparable, make_separable
+from momentron.datasets import make_separable
 from momentron.errors import InputError
 from momentron.solvers import DualNesterov, Momentum
 from momentron.solvers.problem import Problem

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from momentron.data.arguments import as_number, meant
+from momentron.data.arguments import as_number, is_positive, meant
 from momentron.data.reprs import call_of
 from momentron.errors import InputError, short
 
@@ -261,8 +261,4 @@ def _require_contract(loss: Loss) -> None:
 
 
 def _positive(name: str, value: float) -> float:
-    wanted = "a positive, finite number"
-    number = as_number(name, value, wanted)
-    if not 0.0 < number < math.inf:
-        raise InputError(f"{name}={short(value)} must be {wanted}")
-    return number
+    return as_number(name, value, "a positive, finite number", is_positive)

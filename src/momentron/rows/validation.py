@@ -306,10 +306,7 @@ def require_class_weight(class_weight: Any) -> None:
             "weights"
         )
     for label, given in class_weight.items():
-        name = f"class_weight[{label!r}]"
-        weight = as_number(name, given, WANTED_WEIGHT)
-        if not _in_range(weight):
-            raise InputError(f"{name}={short(weight)} must be {WANTED_WEIGHT}")
+        as_number(f"class_weight[{label!r}]", given, WANTED_WEIGHT, _in_range)
 
 
 def class_factors(class_weight: Any, data: TrainingData) -> np.ndarray | None:

@@ -13,9 +13,8 @@ import numpy as np
 from momentron.arithmetic.clock import OutOfTime, deadline, until
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.threads import one_thread
-from momentron.data.arguments import as_flag, as_number
+from momentron.data.arguments import as_flag, seconds_of
 from momentron.data.exactness.decimals import READINGS, is_rounded, require_reading
-from momentron.errors import InputError, short
 from momentron.separability.cone import Cone
 from momentron.separability.designs import read_design
 from momentron.separability.document import build_proof, empty_proof
@@ -247,17 +246,6 @@ def _with_estimates(
 def verified(proof: dict[str, Any], table: Table, checked: Proof | None = None) -> Proof:
     """A proof as the verifier reads its JSON; ProofError unless it holds."""
     return check_document(load_proof(json.dumps(proof)), table, checked)
-
-
-def seconds_of(max_time: float | None) -> float:
-    """A budget in seconds; infinite where there is none."""
-    if max_time is None:
-        return math.inf
-    wanted = "a positive number of seconds, or None"
-    seconds = as_number("max_time", max_time, wanted)
-    if not seconds > 0.0:
-        raise InputError(f"max_time={short(max_time)} must be {wanted}")
-    return seconds
 
 
 class _Decision:

@@ -8,10 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import time_left, until
+from momentron.data.arguments import seconds_of
 from momentron.data.exactness.conversion import as_exact
 from momentron.errors import InputError
 from momentron.rows.validation import clean_matrix
-from momentron.separability.check import check_separability, seconds_of
+from momentron.separability.check import check_separability
 from momentron.separability.designs import read_design
 from momentron.separability.verdict import Verdict
 

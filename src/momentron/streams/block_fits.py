@@ -12,7 +12,8 @@ import numpy as np
 from momentron.arithmetic.clock import OutOfTime, TimeLimit, until
 from momentron.data.arguments import parse_size
 from momentron.data.files import FeatureColumns
-from momentron.data.files.table import SVMLIGHT, require_file
+from momentron.data.files.formats import SVMLIGHT
+from momentron.data.safefiles import require_file
 from momentron.errors import InputError, short
 from momentron.fitting.fits import solved
 from momentron.fitting.options import FitOptions

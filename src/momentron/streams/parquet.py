@@ -10,7 +10,7 @@ import numpy as np
 from momentron.data.exactness.conversion import as_exact
 from momentron.data.files import FeatureColumns, TableOptions
 from momentron.data.files.columns import label_position
-from momentron.data.files.table import naming, require_file
+from momentron.data.safefiles import naming, require_file
 from momentron.errors import InputError, short
 from momentron.streams.source import BLOCK_BYTES
 

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.data.files.columns import chosen_labels
+from momentron.data.files.columns import Table, chosen_labels
 from momentron.data.files.formats import (
+    SVMLIGHT,
     array_of,
     exact,
     read_npy,
@@ -28,15 +29,8 @@ from momentron.data.files.formats import (
     read_parquet,
     read_svmlight,
 )
-from momentron.data.files.table import (
-    SVMLIGHT,
-    TEXT_TABLES,
-    Table,
-    naming,
-    require_file,
-    unpacked,
-)
-from momentron.data.files.text_tables import read_columns, text_of
+from momentron.data.files.text_tables import TEXT_TABLES, read_columns, text_of
+from momentron.data.safefiles import naming, require_file, unpacked
 from momentron.data.table_options import FeatureColumns, TableOptions
 from momentron.errors import InputError, one_line, some
 

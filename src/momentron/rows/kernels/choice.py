@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.data.arguments import as_count, as_number
+from momentron.data.arguments import as_count, as_number, is_positive
 from momentron.errors import InputError, short
 from momentron.rows import KernelOperator
 from momentron.rows.kernels.bound import Kernel
@@ -147,11 +147,8 @@ class KernelChoice:
         # also those that the kernel does not use
         _require_gamma(self.gamma)
         as_count("degree", self.degree)
-        if not math.isfinite(as_number("coef0", self.coef0, "a finite number")):
-            raise InputError(f"coef0={short(self.coef0)} must be a finite number")
-        wanted = "a positive, finite number of MB"
-        if not 0.0 < as_number("cache_size", self.cache_size, wanted) < math.inf:
-            raise InputError(f"cache_size={short(self.cache_size)} must be {wanted}")
+        as_number("coef0", self.coef0, "a finite number", math.isfinite)
+        as_number("cache_size", self.cache_size, "a positive, finite number of MB", is_positive)
 
     @property
     def is_precomputed(self) -> bool:
