@@ -201,6 +201,8 @@ def read_rows(
     """
     options = replace(options or TableOptions(), fitted=fitted)
     table = read_data(path, target=target, options=options)
+    if fitted.levels and table.feature_names is None:
+        raise InputError(f"{one_line(path, 120)} has no header; dummies need the names of columns")
     found = table.X.shape[1]
     if sp.issparse(table.X) and found < n_features:
         table.X.resize(table.X.shape[0], n_features)  # rows end at the last entry that is not zero
