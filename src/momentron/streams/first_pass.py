@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from momentron.errors import InputError
 from momentron.rows.operator import norm_upper_bounds, squared_row_norms
-from momentron.rows.validation import clean_matrix, sorted_labels
+from momentron.rows.validation import clean_matrix, require_two_classes, sorted_labels
 from momentron.streams.blocks import Block, Shortlist, entries_per_row
 from momentron.streams.source import BLOCK_BYTES
 
@@ -70,11 +70,7 @@ class FirstPassResult:
 
     def require_usable(self) -> None:
         """Refuse fewer than two classes, and rows whose squares leave the range of floats."""
-        if len(self.counts) < 2:
-            raise InputError(
-                f"y has {len(self.counts)} class; max_margin needs at least 2: pass rows of two or "
-                "more"
-            )
+        require_two_classes(len(self.counts))
         if self.longest > 0.0 and not 2.0**-LIMIT < self.longest < 2.0**LIMIT:
             raise InputError(
                 f"the longest row has length {self.longest:.3g}; in blocks it must lie between "
