@@ -5,7 +5,6 @@ Only numbers come in; words are HTML that the caller has escaped.
 """
 
 import math
-import os
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 ACCENT = "#0072B2"  # at least 3:1 against both white and #121212
@@ -57,10 +56,12 @@ def proven(lower: float, upper: float) -> str:
     low, high = outward(lower, upper)
     if lower == upper:
         return f"<b>{low}</b>"
-    shared = os.path.commonprefix([low, high]) if len(low) == len(high) else ""
-    if not any(c.isdigit() for c in shared.strip("0.")):
+    shared = 0
+    if len(low) == len(high):
+        shared = [a == b for a, b in zip(low, high, strict=True)].index(False)
+    if not any(c.isdigit() for c in low[:shared].strip("0.")):
         return f"{low} … {high}"
-    return " … ".join(f"<b>{shared}</b>{end.removeprefix(shared)}" for end in (low, high))
+    return " … ".join(f"<b>{end[:shared]}</b>{end[shared:]}" for end in (low, high))
 
 
 def interval_svg(lower: float, upper: float) -> str:

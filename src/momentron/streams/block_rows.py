@@ -133,8 +133,7 @@ class BlockOperator(Operator):
             sums = np.column_stack([sums, -sums.sum(axis=1)])
             roundings = math.ceil((1.0 + math.sqrt(a.shape[1])) * (roundings + 2 * a.shape[1]))
         size = up(float(weights @ self.row_norms), self.shape[0] + 8)
-        error = up(gamma(roundings) * size + self._underflow(sums))
-        self._keep_sum(Known(a.copy(), read_only(sums), error, size))
+        self._keep_sum(a, sums, gamma(roundings) * size, size)
 
     def learn_mix(self, x: float, one: Known, y: float, other: Known, a: np.ndarray) -> None:
         """Remember Xᵀa for a = x·one + y·other, if it is that but for roundings."""
@@ -145,8 +144,7 @@ class BlockOperator(Operator):
         product = x * one.product + y * other.product
         size = up(abs(x) * one.size + abs(y) * other.size)
         error = abs(x) * one.error + abs(y) * other.error
-        error = up(error + gamma(self.sums.roundings + 8) * size + self._underflow(product))
-        self._keep_sum(Known(a.copy(), read_only(product), error, size))
+        self._keep_sum(a, product, error + gamma(self.sums.roundings + 8) * size, size)
 
     def learn_rows(self, a: np.ndarray, rows: Rows) -> None:
         """Remember Xᵀa for weights of rows that are in memory; others know nothing of it."""
@@ -157,8 +155,10 @@ class BlockOperator(Operator):
         weights = a[numbers]
         self.learn(a, X.T @ (weights[:, :-1] if a.ndim == 2 else weights), numbers.size)
 
-    def _keep_sum(self, known: Known) -> None:
-        mass = float(np.abs(known.vector).sum())
+    def _keep_sum(self, a: np.ndarray, product: np.ndarray, error: float, size: float) -> None:
+        error = up(error + self._underflow(product))
+        known = Known(a.copy(), read_only(product), error, size)
+        mass = float(np.abs(a).sum())
         if mass > 0.0:
             known.rank = -(float(np.linalg.norm(known.product)) + known.error) / mass
         self.sums.keep(known)

@@ -145,17 +145,15 @@ class Shortlist:
         return max(1, self.total // max(2, len(self.bars)))
 
     def offer(
-        self, label: Hashable, ranks: np.ndarray, index: np.ndarray, X: Any, first: int
+        self, block: Block, ranks: np.ndarray, codes: np.ndarray, labels: Iterable[Hashable]
     ) -> None:
-        """Take those of the rows X[index], of one class, that rank high enough.
-
-        `first` is the number of the first row of X.
-        """
-        wanted = np.flatnonzero(ranks >= self.bars.setdefault(label, -np.inf))
-        if wanted.size:
-            index = index[wanted]
-            rows = Rows(X[index], np.full(index.size, label), first + index)
-            self._add(label, ranks[wanted], rows)
+        """Take the rows of a block that rank high enough; codes are places among the labels."""
+        for code, label in enumerate(labels):
+            is_wanted = ranks >= self.bars.setdefault(label, -np.inf)
+            index = np.flatnonzero(is_wanted & (codes == code))
+            if index.size:
+                rows = Rows(block.X[index], np.full(index.size, label), block.first + index)
+                self._add(label, ranks[index], rows)
 
     def take(self, other: "Shortlist") -> None:
         """Merge another list into this one; the smaller room counts."""

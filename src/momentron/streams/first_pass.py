@@ -103,10 +103,8 @@ class FirstPass:
         bits, skipped = np.random.Philox(key=self.seed % 2**64), block.first % 4
         bits.advance(block.first // 4)
         keys = np.random.Generator(bits).random(skipped + codes.size)[skipped:]
-        for code, label in enumerate(labels.tolist()):
-            index = np.flatnonzero(codes == code)
-            found.counts[label] = index.size
-            sample.offer(label, keys[index], index, X, block.first)
+        found.counts = dict(zip(labels.tolist(), np.bincount(codes).tolist(), strict=True))
+        sample.offer(block, keys, codes, found.counts)
         return found
 
     @staticmethod
