@@ -137,15 +137,14 @@ class MatrixOperator(Operator):
         return scores
 
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
-        total: np.ndarray | None = None
+        total = np.zeros((self.shape[1], *a.shape[1:]))
         nonzero = nonzero_rows(a)
         reads_all = self._reads_all(nonzero.size)
         for rows in row_blocks(self.shape[0] if reads_all else nonzero.size, self.shape[1]):
             require_time()
             index = rows if reads_all else nonzero[rows]
-            part = self.X[index].astype(np.float64, copy=False).T @ a[index]
-            total = part if total is None else np.add(total, part, out=total)
-        return np.zeros((self.shape[1], *a.shape[1:])) if total is None else total
+            total += self.X[index].astype(np.float64, copy=False).T @ a[index]
+        return total
 
     def _reads_all(self, n_nonzero: int) -> bool:
         """Whether reading every row, zero weights too, is cheaper than copying those that count."""

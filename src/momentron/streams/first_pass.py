@@ -117,7 +117,6 @@ class FirstPass:
                 clean_matrix(X, block.first)  # names the first entry that is not finite
             except InputError as error:
                 raise InputError(f"block {block.number} cannot be used: {error}") from None
-            raise InputError(f"block {block.number} has entries whose squares overflow: rescale X")
         with np.errstate(over="ignore"):
             found.total = np.asarray(X.T @ np.ones(X.shape[0], X.dtype), np.float64)
         found.stored = int(np.diff(X.indptr).max(initial=0)) if found.is_sparse else X.shape[1]
