@@ -153,12 +153,12 @@ class BlockProblem(Problem):
         return whole
 
     def sampled(self) -> Problem:
-        rows, counts = self.sample, np.bincount(self.labels.codes)
-        # the sample has as many rows of each class as it can
-        sizes = np.bincount(rows.codes, minlength=self.classes.size)
-        shares = np.maximum(1, np.rint(counts * np.min(sizes / counts))).astype(int)
-        parts = [np.flatnonzero(rows.codes == c)[:share] for c, share in enumerate(shares)]
-        return self.of_rows(rows.chosen(np.sort(np.concatenate(parts))))
+        codes, numbers = self.sample.codes, self.sample.numbers
+        # the sample has as many rows of each class as it can, which count for all of the class
+        weights = (np.bincount(self.labels.codes) / np.bincount(codes))[codes]
+        if self.weights is not None:
+            weights *= self.weights[numbers]
+        return self.of_rows(self.sample, weights)
 
     # --- for the loop and the result -----------------------------------------------------------
 

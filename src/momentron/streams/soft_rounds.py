@@ -272,7 +272,7 @@ class SoftRounds(Rounds):
         if state.best is not None:
             self._solve(problem, state, state.best)
         elif not state.w.any():  # else a checkpoint has told
-            self._solve_sample(problem, state)
+            self._solve_rows(state, problem.sampled())  # a first classifier
         before = math.inf if state.best is None else state.best.value
         looks = [problem.look(state.w, state.b, state.alpha, state.best)]
         if state.best is not None and looks[0].value > before:
@@ -292,13 +292,6 @@ class SoftRounds(Rounds):
             state.ending = problem.ending(best)
         state.proposal = problem.proposed(best, state.q, state.dual)
         state.t += 1
-
-    def _solve_sample(self, problem: SoftBlockProblem, state: SoftState) -> None:
-        """A first classifier, from a sample whose rows count for all of them."""
-        sample = problem.sample
-        shares = np.bincount(problem.labels.codes) / np.bincount(sample.codes)
-        costs = problem.costs[sample.numbers] * shares[sample.codes]
-        self._solve_rows(state, problem.of_rows(sample, costs / problem.options.C))
 
     def _solve(self, problem: SoftBlockProblem, state: SoftState, best: Look) -> None:
         """The working set around the best classifier."""
