@@ -10,7 +10,6 @@ from momentron.arithmetic.threads import in_threads, shares_of, sum_in_threads
 from momentron.certificate import read_only
 from momentron.rows.operator import (
     Operator,
-    block_rows,
     nonzero_rows,
     norm_upper_bounds,
     read_only_copy,
@@ -153,8 +152,8 @@ class MatrixOperator(Operator):
     def adjoint_depth(self, n_nonzero: int) -> int:
         """The longest chain of roundings in one entry of `exact_adjoint`."""
         n = self.shape[0] if self._reads_all(n_nonzero) else max(n_nonzero, 1)
-        size = block_rows(n, self.shape[1])
-        return size + -(-n // size)
+        blocks = row_blocks(n, self.shape[1])
+        return blocks[0].stop + len(blocks)
 
     def adjoint_norm_bound(
         self, a: np.ndarray, weighted_norms: float, *, sharp: bool = False
