@@ -190,7 +190,7 @@ def test_working_set_stays_within_its_room():
     problem = a_block_problem(X, y, block_size=100_000)
     solver = WorkingSetRounds(Auto())
     state = solver.init(problem, RunOptions(tol=1e-6))
-    state.room = 600
+    problem.room = 600
     uppers = []
     for _ in range(12):
         solver.step(problem, state)

@@ -265,8 +265,8 @@ class SoftRounds(Rounds):
         n, d = problem.operator.shape
         even = problem.weights_at(np.ones(n))  # as at w = 0
         problem.working = problem.sample.chosen(np.empty(0))
-        nothing = np.zeros(n, np.int8)
-        return SoftState(options.tol, problem.room, nothing, w=np.zeros(d), alpha=even, q=even)
+        stays = np.zeros(n, np.int8)
+        return SoftState(options.tol, stays, w=np.zeros(d), alpha=even, q=even)
 
     def step(self, problem: SoftBlockProblem, state: SoftState) -> None:
         if state.best is not None:
@@ -280,7 +280,7 @@ class SoftRounds(Rounds):
         best = looks[-1] if state.best is None or looks[-1].value < before else state.best
         working = problem.working.joined_by(found for look in looks for found in look.found.lists)
         distances, stays = np.abs(best.slack[working.numbers]), state.stays[working.numbers]
-        problem.working = working.trimmed(distances, stays, state.room)
+        problem.working = working.trimmed(distances, stays, problem.room)
         state.best, dual = best, problem.dual_value(state.alpha)
         if dual > state.dual:
             state.q, state.dual = state.alpha, dual
