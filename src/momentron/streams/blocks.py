@@ -140,8 +140,8 @@ class Shortlist:
     ) -> None:
         """Take the rows of a block that rank high enough; codes are places among the labels."""
         for code, label in enumerate(labels):
-            is_wanted = ranks >= self.bars.setdefault(label, -np.inf)
-            index = np.flatnonzero(is_wanted & (codes == code))
+            index = np.flatnonzero(codes == code)
+            index = index[ranks[index] >= self.bars.setdefault(label, -np.inf)]
             if index.size:
                 rows = Rows(block.X[index], np.full(index.size, label), block.first + index)
                 self._add(label, ranks[index], rows)
