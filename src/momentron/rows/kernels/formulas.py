@@ -134,6 +134,7 @@ class PolynomialKernel(PairwiseKernel):
     def _diagonal_of(self, points: Points) -> np.ndarray:
         diagonal = points.squares.copy()
         self._of_products(diagonal)
+        require_finite_values(diagonal, short(self))  # before a degree is taken for a float
         return diagonal
 
 
