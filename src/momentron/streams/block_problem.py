@@ -79,7 +79,7 @@ class BlockProblem(Problem):
 
     def scan(self, w: np.ndarray, **options: Any) -> tuple[np.ndarray, Findings]:
         """(Zw, what else a pass found), with options of `Scan`; of the best w it is remembered."""
-        found = self.operator.scan(w, **options)
+        found = self.operator.scan(self.operator.task(w=w, **options))
         scores = self.labels.scores(self.operator.apply(w))
         for known in self.operator.products[:1]:
             known.rank = self.margin(w, scores)

@@ -1,7 +1,7 @@
 """The rows of a stream as a linear map: each product is a pass, unless it is remembered."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -91,19 +91,17 @@ class BlockOperator(Operator):
 
     # --- passes --------------------------------------------------------------------------------
 
-    def scan(
-        self, w: np.ndarray | None = None, *, task: type[Scan] = Scan, **options: Any
-    ) -> Findings:
-        """One pass, with options of the task; its products are remembered."""
+    def task(self, **options: Any) -> Scan:
+        """A pass with these options."""
+        return Scan(self.classes, self.fit_intercept, **options)
+
+    def scan(self, task: Scan) -> Findings:
+        """One pass; its products are remembered."""
         # of a narrower type, or of a class of its own, differences and products may be anything
-        w = None if w is None else np.array(w, np.float64)
-        a = options.pop("a", None)
-        a = None if a is None else np.array(a, np.float64)
+        w, a = (None if v is None else np.array(v, np.float64) for v in (task.w, task.a))
         sent = w[:, :-1] - w[:, -1:] if w is not None and w.ndim == 2 else w
         given = a[:, :-1] if a is not None and a.ndim == 2 else a
-        found: Findings = self._run(
-            task(self.classes, self.fit_intercept, w=sent, a=given, **options)
-        )
+        found: Findings = self._run(replace(task, w=sent, a=given))
         if w is not None and 1.0 / FARTHEST < np.abs(w).max(initial=0.0) < FARTHEST:
             self.products.keep(Known(w, read_only(found.all_products())))
         if a is not None:
@@ -119,8 +117,7 @@ class BlockOperator(Operator):
         """The named rows, in their order: a pass."""
         a, n_worst = np.zeros(self.shape[0]), self.classes.size * numbers.size
         a[numbers] = 1.0
-        task = Scan(self.classes, self.fit_intercept, a=a, n_worst=n_worst, bar=1.0)
-        rows = self._run(task).lists[0].chosen()
+        rows = self._run(self.task(a=a, n_worst=n_worst, bar=1.0)).lists[0].chosen()
         return rows.chosen(rows.places(numbers))
 
     # --- what is remembered --------------------------------------------------------------------
@@ -174,14 +171,14 @@ class BlockOperator(Operator):
             return np.zeros((self.shape[0], *w.shape[1:]))
         known = self.products.find(w)
         if known is None:
-            return with_last_column(self.scan(w).all_products())
+            return with_last_column(self.scan(self.task(w=w)).all_products())
         return with_last_column(known[0] * known[1].product)
 
     def _sum(self, a: np.ndarray, *, is_proved: bool = False) -> tuple[float, Known]:
         """(factor, known) with factor · known.product = Xᵀa."""
         found = self.sums.find(a)
         if found is None or (is_proved and not math.isfinite(found[1].error)):
-            self.scan(a=a)
+            self.scan(self.task(a=a))
             return 1.0, self.sums[0]
         return found
 
