@@ -191,7 +191,7 @@ def test_working_set_stays_within_its_room():
     problem = a_block_problem(X, y, block_size=100_000)
     solver = WorkingSetRounds(Auto())
     state = solver.init(problem, RunOptions(tol=1e-6))
-    state.room = 600
+    problem.room = 600
     uppers = []
     for _ in range(12):
         solver.step(problem, state)
@@ -326,7 +326,8 @@ def test_shortlist_keeps_the_highest_whatever_the_order():
         short = Shortlist(20)
         for start in rng.permutation(np.arange(0, 400, step)):
             index = np.arange(start, min(start + step, 400))
-            short.offer("a", ranks[index], index, X, 0)
+            codes = np.zeros(index.size, int)
+            short.offer(Block(X[index], codes, 0, int(start)), ranks[index], codes, ["a"])
         rows = short.chosen()
         assert set(rows.numbers) == set(expected)
         assert np.array_equal(rows.X, X[rows.numbers])

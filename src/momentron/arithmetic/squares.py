@@ -30,10 +30,8 @@ def strips_of(start: int, stop: int, height: int) -> list[slice]:
 
 def by_strips(work: Callable[[slice], None], shape: tuple[int, ...]) -> None:
     """work(rows) for all rows of a matrix of that shape, some at a time; in threads if it pays."""
-    if shape[0] * shape[1] >= WORTH_DIVIDING:
-        in_threads(work, strips_of(0, shape[0], ROWS))
-    else:
-        work(slice(0, shape[0]))
+    height = ROWS if shape[0] * shape[1] >= WORTH_DIVIDING else max(shape[0], 1)
+    in_threads(work, strips_of(0, shape[0], height))
 
 
 def submatrix(K: np.ndarray, index: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

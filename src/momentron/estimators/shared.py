@@ -26,8 +26,7 @@ from momentron.rows.validation import TrainingData, clean_matrix
 from momentron.solvers.loop import Callback
 from momentron.solvers.solver import BudgetWarning
 from momentron.status import Predictor, Status
-from momentron.streams.block_fits import is_dask
-from momentron.streams.dask import lazily
+from momentron.streams.block_fits import is_dask, lazily
 
 BLOCK_ENTRIES = 1 << 22  # numbers of rows that are classified at a time: 32 MB in float64
 RESCALE = "centre and rescale the features"

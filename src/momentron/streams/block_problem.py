@@ -79,7 +79,7 @@ class BlockProblem(Problem):
 
     def scan(self, w: np.ndarray, **options: Any) -> tuple[np.ndarray, Findings]:
         """(Zw, what else a pass found), with options of `Scan`; of the best w it is remembered."""
-        found = self.operator.scan(w, **options)
+        found = self.operator.scan(self.operator.task(w=w, **options))
         scores = self.labels.scores(self.operator.apply(w))
         for known in self.operator.products[:1]:
             known.rank = self.margin(w, scores)
@@ -153,12 +153,12 @@ class BlockProblem(Problem):
         return whole
 
     def sampled(self) -> Problem:
-        rows, counts = self.sample, np.bincount(self.labels.codes)
-        # the sample has as many rows of each class as it can
-        sizes = np.bincount(rows.codes, minlength=self.classes.size)
-        shares = np.maximum(1, np.rint(counts * np.min(sizes / counts))).astype(int)
-        parts = [np.flatnonzero(rows.codes == c)[:share] for c, share in enumerate(shares)]
-        return self.of_rows(rows.chosen(np.sort(np.concatenate(parts))))
+        codes, numbers = self.sample.codes, self.sample.numbers
+        # the sample has as many rows of each class as it can, which count for all of the class
+        weights = (np.bincount(self.labels.codes) / np.bincount(codes))[codes]
+        if self.weights is not None:
+            weights *= self.weights[numbers]
+        return self.of_rows(self.sample, weights)
 
     # --- for the loop and the result -----------------------------------------------------------
 
