@@ -3,9 +3,9 @@
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from momentron.data.arguments import as_flag, as_number
 from momentron.data.exactness.decimals import READINGS, is_rounded, require_reading
 from momentron.errors import InputError, short
 from momentron.separability.cone import Cone
-from momentron.separability.designs import read_design
+from momentron.separability.designs import Design, read_design
 from momentron.separability.document import build_proof, empty_proof
 from momentron.separability.estimate_prover import LATE, EstimateProver, why
 from momentron.separability.exact_weights import (
@@ -157,31 +157,21 @@ def check_separability(
     fit_intercept = as_flag("fit_intercept", fit_intercept)
     require_reading(decimals)
     design = read_design(X, y, data=data, sample_weight=sample_weight, decimals=decimals)
-    family, link, fit_intercept = design.modelled(family, link, fit_intercept)
+    design = design.modelled(family, link, fit_intercept, reference)
     estimates = as_flag("estimates", estimates)
     names = design.named(feature_names)
     seconds = seconds_of(max_time)
     grace = max(GRACE, seconds / 20)  # to read the data, and to close
     otherwise, reason, notes = None, None, design.notes
-    model = partial(
-        Cone,
-        y=design.y,
-        fit_intercept=fit_intercept,
-        family=family,
-        link=link,
-        sample_weight=design.sample_weight,
-        order=order,
-        reference=design.reference if reference is None else reference,
-    )
     with standard_arithmetic(), one_thread():
         try:
             with until(start + max(seconds, grace)):
-                cone = model(design.X, decimals=decimals)
+                cone = Cone(design, decimals, order)
             decision = _Decision(cone)
             proof = decision.within(start + seconds, grace)
             reason = decision.reason
             if time.perf_counter() - start < OTHER_SECONDS:
-                otherwise = _kind_otherwise(model, cone, proof, start + seconds)
+                otherwise = _kind_otherwise(design, order, cone, proof, start + seconds)
             if estimates and proof["complete"]:
                 end = start + seconds
                 if max_time is None:
@@ -189,14 +179,13 @@ def check_separability(
                 proof, reason = _with_estimates(decision, proof, end)
         except OutOfTime:
             reason = LATE
-            unread = Family.of(family, link, label_texts(design.y), fit_intercept)
-            n, d = np.shape(design.X)
-            proof = empty_proof(n, d, unread, decimals)
+            unread = Family.of(design, label_texts(design.y))
+            proof = empty_proof(*np.shape(design.X), unread, decimals)
         ends = read_interval(proof)
     if reason == LATE:
         taken = max_time or ESTIMATES_SECONDS
         reason = f"time ran out after {taken:g} s; pass max_time={max(60.0, 10.0 * taken):g}"
-    if family is None:
+    if design.family is None:
         notes += notes_on_classes(proof["family"], proof["data"]["classes"])
     proof["names"] = None if names is None else [name[:LONGEST_NAME] for name in names]
     taken = time.perf_counter() - start
@@ -204,7 +193,7 @@ def check_separability(
 
 
 def _kind_otherwise(
-    model: Callable[..., Cone], cone: Cone, proof: dict[str, Any], moment: float
+    design: Design, order: Any, cone: Cone, proof: dict[str, Any], moment: float
 ) -> str | None:
     """The kind in the other reading of decimals; None if it was not decided.
 
@@ -223,7 +212,8 @@ def _kind_otherwise(
     reading = next(word for word in READINGS if word != cone.table.decimals)
     end = min(moment, time.perf_counter() + OTHER_SECONDS)
     with suppress(OutOfTime, TooLarge, ProofTooLarge), until(end):
-        return str(_Decision(model(cone.X, decimals=reading)).proof()["kind"])
+        cone = Cone(replace(design, X=cone.X), reading, order)
+        return str(_Decision(cone).proof()["kind"])
     return None
 
 

@@ -15,9 +15,10 @@ import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
 from momentron.data.exactness.conversion import as_exact
-from momentron.data.exactness.decimals import require_reading, shortest_decimals
+from momentron.data.exactness.decimals import shortest_decimals
 from momentron.errors import InputError, one_line, short
 from momentron.rows.validation import clean_matrix, clean_targets
+from momentron.separability.designs.design import Design
 from momentron.separability.family import COUNTS, LEFT_OUT, class_of, link_of, modelled
 from momentron.separability.projection import Rows
 from momentron.solvers.rational.systems import PRIME, Vector, memory_cap, require_memory
@@ -150,29 +151,19 @@ class Cone:
     """
 
     def __init__(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        fit_intercept: bool = True,
-        family: str | None = None,
-        link: str | None = None,
-        decimals: str = "binary",
-        sample_weight: Any = None,
-        order: Sequence[Any] | None = None,
-        reference: Any = None,
+        self, design: Design, decimals: str = "binary", order: Sequence[Any] | None = None
     ) -> None:
-        if family is not None:
-            link_of(family, link)  # a model that is not supported is refused before y is read
-        X = _as_floats(X, require_reading(decimals))
+        if design.family is not None:  # one that is not supported is refused before y is read
+            link_of(design.family, design.link)
+        X = _as_floats(design.X, decimals)
         self.n = X.shape[0]
         # only a check: as an array, labels of a list may merge
-        clean_targets(y, self.n, are_classes=family not in COUNTS)
-        left_out = zero_weight_rows(sample_weight, self.n)
-        self.table = Table(X, label_texts(y), decimals, left_out, require_time)
-        self.family = modelled(self.table, y, family, link, fit_intercept, order)
+        clean_targets(design.y, self.n, are_classes=design.family not in COUNTS)
+        left_out = zero_weight_rows(design.sample_weight, self.n)
+        self.table = Table(X, label_texts(design.y), decimals, left_out, require_time)
+        self.family = modelled(self.table, design, order)
         self.classes, self.k = self.family.classes, self.family.k
-        self.reference = self._reference(reference)
+        self.reference = self._reference(design.reference)
         if self.n * max(2, self.k) * 64 > memory_cap():
             raise InputError(
                 f"{self.n} rows of {self.k} classes make {self.n * (self.k - 1)} pairs, more than "
