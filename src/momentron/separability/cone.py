@@ -57,25 +57,24 @@ class ExactRows:
         high = int(np.frexp(np.abs(X.data).max(initial=0.0))[1])
         self.bits = max(0, high) + self.scale.bit_length()  # of the longest integer, at most
 
-    def _with(self, places: Any, values: np.ndarray) -> Any:
-        """Values for the entries, with their signs."""
-        parts = values * np.sign(places.data), places.indices, places.indptr
-        return sp.csr_array(parts, shape=places.shape)
-
     def floats(self) -> Any:
-        return self._with(self.places, self.values[np.abs(self.places.data) - 1])
+        places = self.places
+        values = self.values[np.abs(places.data) - 1] * np.sign(places.data)
+        return sp.csr_array((values, places.indices, places.indptr), shape=places.shape)
 
     def residues(self, rows: np.ndarray) -> Any:
         """Some rows modulo PRIME."""
         places = self.places[rows]
-        found = self._with(places, self._residues(np.abs(places.data) - 1))
-        found.data = (found.data % PRIME).astype(np.float64)
-        return found
+        values = (self._entries(places, np.int64, PRIME) % PRIME).astype(np.float64)
+        return sp.csr_array((values, places.indices, places.indptr), shape=places.shape)
 
-    def _residues(self, at: np.ndarray) -> np.ndarray:
-        powers = self.powers[at]
-        factors = [pow(self.base, e, PRIME) for e in range(int(powers.max(initial=0)) + 1)]
-        return self.integers[at] % PRIME * np.array(factors)[powers] % PRIME
+    def _entries(self, places: Any, kind: Any, modulus: int | None = None) -> np.ndarray:
+        """Integers of a type; modulo a prime, these are products of two residues."""
+        at = np.abs(places.data) - 1
+        integers, powers = self.integers[at], self.powers[at]
+        integers = integers.astype(kind) if modulus is None else integers % modulus
+        factors = [pow(self.base, e, modulus) for e in range(int(powers.max(initial=0)) + 1)]
+        return integers * np.array(factors, kind)[powers] * np.sign(places.data)
 
     def _pieces(self, rows: Any, bits: int) -> Iterator[tuple[int, Any]]:
         """(position of the first, integers) of some rows, a piece at a time.
@@ -88,12 +87,9 @@ class ExactRows:
         for start in range(0, n, step):
             require_time()
             places = every[start : start + step]
-            at = np.abs(places.data) - 1
-            kind: Any = np.int64 if self.bits + bits + at.size.bit_length() < 62 else object
-            powers = self.powers[at]
-            factors = [self.base**e for e in range(int(powers.max(initial=0)) + 1)]
-            values = self.integers[at].astype(kind) * np.array(factors, kind)[powers]
-            yield start, (places.indptr, places.indices, values * np.sign(places.data))
+            is_short = self.bits + bits + int(places.nnz).bit_length() < 62
+            values = self._entries(places, np.int64 if is_short else object)
+            yield start, (places.indptr, places.indices, values)
 
     def vectors(self, rows: np.ndarray) -> list[Vector]:
         """Some rows by coordinate."""
@@ -224,11 +220,8 @@ class Cone:
 
     def pairs_of(self, rows: Any, others: Any) -> np.ndarray:
         """The pairs of some rows, each with a class."""
-        keys, wanted = (
-            self.k * np.asarray(i, np.int64) + j
-            for i, j in ((self.example, self.other), (rows, others))
-        )
-        return np.searchsorted(keys, wanted)
+        wanted = self.k * np.asarray(rows, np.int64) + others
+        return np.searchsorted(self.k * self.example + self.other, wanted)
 
     @cached_property
     def design(self) -> ExactRows:
