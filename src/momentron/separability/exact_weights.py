@@ -164,9 +164,7 @@ def duplicate_conflict(cone: Cone) -> ExactWeights | None:
     pairs = np.column_stack([kept[first[place]], kept])
     for i, j in pairs[cone.codes[pairs[:, 0]] != cone.codes[pairs[:, 1]]].tolist():
         require_time()
-        one, two = (slice(*X.indptr[m : m + 2]) for m in (i, j))
-        same = np.array_equal(X.indices[one], X.indices[two])
-        if same and np.array_equal(X.data[one], X.data[two]):
+        if not (X[[i]] != X[[j]]).nnz:
             return ExactWeights(cone.pairs_of([i, j], cone.codes[[j, i]]), [1, 1])
     return None
 

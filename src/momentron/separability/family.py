@@ -11,7 +11,7 @@ docs/explanations/separation.md the reasons. Two pairs with opposite vectors hol
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -134,11 +134,7 @@ def class_of(name: str, label: str) -> str:
     """The class to which a label belongs."""
     if name not in COUNTS:
         return label
-    try:
-        value = Decimal(label)
-    except InvalidOperation:
-        value = Decimal("nan")
-    least = COUNTS[name]
+    value, least = Decimal(label, Context(traps=[])), COUNTS[name]  # NaN of other text
     is_count = value.is_finite() and value >= least
     if not is_count or (least and value != value.to_integral_value()):
         wanted = "whole numbers ≥ 1" if least else "finite numbers ≥ 0"

@@ -36,14 +36,13 @@ SENTENCES = {
     "on the wrong side",
     "undecided": "undecided: no proof was found within the limits of time and memory",
 }
-LIKELIHOODS = {  # of models that are not about hyperplanes
+LIKELIHOODS = SENTENCES | {  # of models that are not about hyperplanes
     "separable": "separable: along some direction of the coefficients the likelihoods of all "
     "examples tend to 1",
     "quasi-separable": "quasi-separable: along some direction of the coefficients the likelihoods "
     "of some examples rise and none falls, but along no direction do all of them tend to 1",
     "overlapping": "overlapping: along every direction of the coefficients that changes the fit "
     "some example becomes ever less likely, or impossible",
-    "undecided": SENTENCES["undecided"],
 }
 SHOWN = 10  # rows in conflict, or pairs of classes, that a notebook lists
 

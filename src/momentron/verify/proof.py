@@ -20,7 +20,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -152,10 +152,7 @@ class Model:
         if self.family not in COUNTS:
             return label
         low, high, least = COUNTS[self.family]
-        try:
-            value = Decimal(label)
-        except InvalidOperation:
-            value = Decimal("nan")
+        value = Decimal(label, Context(traps=[]))  # NaN of other text
         is_count = value.is_finite() and value >= least
         if not is_count or (least and value != value.to_integral_value()):
             wanted = "whole numbers ≥ 1" if least else "finite numbers ≥ 0"

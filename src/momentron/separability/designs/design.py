@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from momentron.errors import InputError, counted, short
 from momentron.verify.outcomes import ungrouped
@@ -198,15 +199,7 @@ def index_of(X: Any) -> Any:
 
 def take_rows(X: Any, rows: np.ndarray) -> Any:
     """Some rows of a frame, matrix, array or list, as the same kind of thing."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if hasattr(X, "tocsr"):
-        return X.tocsr()[rows]
-    if hasattr(X, "itercolumns"):  # pyarrow
-        return X.take(rows)
-    if isinstance(X, list | tuple):
-        return type(X)(X[i] for i in rows.tolist())
-    return (X if hasattr(X, "__getitem__") else np.asarray(X))[rows]
+    return _safe_indexing(X.tocsr() if hasattr(X, "tocsr") else X, rows)
 
 
 def _whole_frequencies(counts: np.ndarray, weights: Any) -> np.ndarray | None:
