@@ -212,22 +212,22 @@ def exact_pair(cone: Cone) -> tuple[Point, list[ExactWeights], ExactWeights | No
     """
     every, change = _points(cone)
     points, weights = as_lists(every), Weights()
-    left, strict, w = list(range(len(points))), list[int](), [0] * cone.n_coordinates
+    left, w, earlier = list(range(len(points))), [0] * cone.n_coordinates, [0] * len(points)
     while left:
         some = [points[i] for i in left]
         weights, r = project_exactly(some, [-sum(column) for column in zip(*some, strict=True)])
         if not any(r):
             break
-        sides, earlier = (as_lists(fmpz_mat([u]) * every.transpose())[0] for u in (r, w))
+        (sides,) = as_lists(fmpz_mat([r]) * every.transpose())
         # enough of the earlier directions that their strict pairs stay strict
-        longer = max([0, *(-sides[i] // earlier[i] for i in strict)])
-        w = [(longer + 1) * old + v for old, v in zip(w, r, strict=True)]
-        strict += [i for i in left if sides[i] > 0]
-        left = [i for i in left if sides[i] == 0]
+        longer = 1 + max([0, *(-s // old for s, old in zip(sides, earlier, strict=True) if old)])
+        w = [longer * old + v for old, v in zip(w, r, strict=True)]
+        earlier = [longer * old + s for old, s in zip(earlier, sides, strict=True)]
+        left = [i for i, s in enumerate(earlier) if not s]
     (w,) = as_lists(fmpz_mat([w]) * change.transpose())
     if not left:
         return w, [], None
-    w = w if strict else []
+    w = w if any(earlier) else []
     q = {i: 1 + weights.get(m, Fraction(0)) for m, i in enumerate(left)}
     one, *others = left
     weights, _ = project_exactly([points[i] for i in others], [-v for v in points[one]])

@@ -21,7 +21,7 @@ TOKEN = re.compile(
     |Q\s*\(\s*(?P<mark>['"])(?P<quoted>.*?)(?P=mark)\s*\)
     |'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"
     |(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?
-    |(?P<name>\.?[^\W\d][\w.]*)
+    |[^\W\d]\w*\s*=(?!=)|(?P<name>\.?[^\W\d][\w.]*)
     |%in%|\*\*|==|!=|<=|>=|\s+|.""",
     re.VERBOSE,
 )
@@ -239,13 +239,12 @@ class Spelling:
     def _name(self, text: str, after: str, in_call: bool) -> str:
         """A name: a column, the start of one with an attribute, a function, or a keyword."""
         parts = text.split(".")
-        is_called, is_option = after[:1] == "(", in_call and re.match("=(?!=)", after) is not None
+        is_called = after[:1] == "("
         for n in range(len(parts) - is_called, 0, -1):
             name = ".".join(parts[:n])
-            is_possible = not is_option if n == len(parts) else in_call or is_called
-            if name in self.columns and is_possible:
+            if name in self.columns and (n == len(parts) or in_call or is_called):
                 return ".".join([self._alias(name), *parts[n:]])
-        if is_option or (in_call and keyword.iskeyword(text)):
+        if in_call and keyword.iskeyword(text):
             return text
         first = ARGUMENT.match(after)
         if first and text in FACTORS:
