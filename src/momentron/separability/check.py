@@ -31,12 +31,7 @@ from momentron.separability.exact_weights import (
     one_sided_column,
 )
 from momentron.separability.family import Family
-from momentron.separability.interval import (
-    Interval,
-    closing_seconds,
-    first_interval,
-    margin_interval,
-)
+from momentron.separability.interval import Interval, first_interval, margin_interval
 from momentron.separability.projection import DIRECTION_BITS, NotFound, Proposal, propose
 from momentron.separability.sentences import notes_on_classes
 from momentron.separability.verdict import Verdict
@@ -318,7 +313,7 @@ class _Decision:
         groups, enclosure = boundary_weights(cone, boundary, basis, q)
         if conflict is None and support.size and cone.family.compares_classes:
             # the verdict stands without a conflict; the verification comes first
-            with suppress(OutOfTime), until(deadline() - closing_seconds(cone)):
+            with suppress(OutOfTime), until(deadline() - cone.closing_seconds):
                 conflict = circuit_conflict(cone, boundary, support[0])
         return self._closed(direction, groups, conflict=conflict, basis=enclosure)
 

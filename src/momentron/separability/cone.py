@@ -26,6 +26,7 @@ from momentron.verify.exact_table import Table
 from momentron.verify.outcomes import label_texts, zero_weight_rows
 
 PIECE = 1 << 19  # entries that are multiplied at a time
+SECONDS_PER_ENTRY = 1.2e-6  # of three exact products, with all that belongs to them
 BYTES_PER_ENTRY = 40  # of the matrix of all pairs, at the worst moment of a proposal
 
 
@@ -213,6 +214,12 @@ class Cone:
             self.classes.sort(key=lambda name: name != text)
             return 0
         return self.classes.index(text)
+
+    @property
+    def closing_seconds(self) -> float:
+        """About how long it takes to use every entry of X in whole numbers, and to verify that."""
+        n_entries = int(self.table.ends[-1]) + self.n * (1 + self.k)
+        return n_entries * self.family.n_blocks * SECONDS_PER_ENTRY
 
     def between(self, c: int, j: int) -> np.ndarray:
         """The pairs of examples of class c with class j."""
