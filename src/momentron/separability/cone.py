@@ -19,7 +19,7 @@ from momentron.data.exactness.decimals import shortest_decimals
 from momentron.errors import InputError, one_line, short
 from momentron.rows.validation import clean_matrix, clean_targets
 from momentron.separability.designs.design import Design
-from momentron.separability.family import COUNTS, LEFT_OUT, class_of, link_of, modelled
+from momentron.separability.family import COUNTS, LEFT_OUT, link_of, modelled
 from momentron.separability.projection import Rows
 from momentron.solvers.rational.systems import PRIME, Vector, memory_cap, require_memory
 from momentron.verify.exact_table import Table
@@ -187,11 +187,10 @@ class Cone:
         self.size = int(self.example.size)
 
     def _codes(self) -> np.ndarray:
-        name, seen = self.family.name, {*self.table.kept_labels}
-        code_of = {label: self.classes.index(class_of(name, label)) for label in seen}
+        code_of = {label: self.family.code_of(label) for label in {*self.table.kept_labels}}
         codes = np.array([code_of.get(label, LEFT_OUT) for label in self.table.labels], np.int64)
         codes[self.table.left_out] = LEFT_OUT
-        if name == "negative-binomial" and not (codes == 1).any():
+        if self.family.name == "negative-binomial" and not (codes == 1).any():
             raise InputError(
                 "y has no count above 0; family='negative-binomial' needs one: zeros alone are "
                 "explained by an infinite dispersion, whatever the coefficients"

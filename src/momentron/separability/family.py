@@ -55,6 +55,17 @@ class Family:
         link, fit_intercept = link_of(name, design.link), design.fit_intercept is not False
         return cls(name, link, classes_of(name, labels), fit_intercept)
 
+    def code_of(self, label: str) -> int:
+        """The class to which a label belongs, as an index."""
+        if self.name not in COUNTS:
+            return self.classes.index(label)
+        value, least = Decimal(label, Context(traps=[])), COUNTS[self.name]  # NaN of other text
+        is_count = value.is_finite() and value >= least
+        if not is_count or (least and value != value.to_integral_value()):
+            wanted = "whole numbers ≥ 1" if least else "finite numbers ≥ 0"
+            raise InputError(f"y has {label[:40]!r}; counts of this family must be {wanted}")
+        return int(value > least)
+
     @property
     def k(self) -> int:
         return len(self.classes)
@@ -128,18 +139,6 @@ def classes_of(name: str, labels: Sequence[str]) -> list[str]:
         return sorted(names, key=float)
     except ValueError:
         return names
-
-
-def class_of(name: str, label: str) -> str:
-    """The class to which a label belongs."""
-    if name not in COUNTS:
-        return label
-    value, least = Decimal(label, Context(traps=[])), COUNTS[name]  # NaN of other text
-    is_count = value.is_finite() and value >= least
-    if not is_count or (least and value != value.to_integral_value()):
-        wanted = "whole numbers ≥ 1" if least else "finite numbers ≥ 0"
-        raise InputError(f"y has {label[:40]!r}; counts of this family must be {wanted}")
-    return classes_of(name, ())[value > least]
 
 
 def link_of(name: str, link: str | None) -> str:
