@@ -116,20 +116,16 @@ def boundary_weights(
     """(positive q on every boundary pair with Σ q a = 0 on all columns of the basis, None).
 
     Where the system is too large, short weights that nearly cancel, and the pairs on which a
-    correction exists: the verifier bounds it with an approximate inverse, which needs as many pairs
-    in the basis as there are columns in use.
+    correction exists: the verifier bounds it with an approximate inverse, and refuses it unless
+    there are as many pairs in the basis as columns in use.
     """
     rest = np.setdiff1d(boundary, basis.rows)
     numerators = primitive(whole_multiples(q[rest]))
     try:
         solution, denominator = basis.cancelling(cone.pairs.combine(numerators, rest))
-    except TooLarge as error:
+    except TooLarge:
         if basis.rows.size > MAX_BASIS:
             raise
-        if np.count_nonzero((cone.rows.A[boundary] != 0).sum(axis=0)) != len(basis.columns):
-            raise NotFound(
-                "the columns are dependent; only an exact solution proves this"
-            ) from error
         q = q[boundary]
         numerators = [max(1, round(v / float(q.max()) * 2**53)) for v in q.tolist()]
         return [ExactWeights(boundary, numerators)], basis.rows

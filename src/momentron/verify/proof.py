@@ -232,7 +232,7 @@ class Proof:
         self.size = self.width * self.model.n_blocks
         self.w, self.by_column = self._weights(document["weights"])
         self.boundary, self.conflict, self.dual = (
-            [self._group(group) for group in document[name]]
+            [self.read_group(group) for group in document[name]]
             for name in ("boundary", "conflict", "dual")
         )
         self.on_boundary = set().union(*(group.numerators for group in self.boundary))
@@ -276,7 +276,7 @@ class Proof:
                 by_column.setdefault(column, []).append(value)
         return w, by_column
 
-    def _group(self, group: dict[str, Any]) -> Group:
+    def read_group(self, group: dict[str, Any]) -> Group:
         """A group of weights, all positive."""
         denominator, pairs = integer(group["denominator"]), self.read_pairs(group)
         numerators = dict(zip(pairs, map(integer, group["numerators"]), strict=True))
