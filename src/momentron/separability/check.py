@@ -175,7 +175,7 @@ def check_separability(
         except OutOfTime:
             reason = LATE
             unread = Family.of(design, label_texts(design.y))
-            proof = empty_proof(*np.shape(design.X), unread, decimals)
+            proof = empty_proof(np.shape(design.X), unread, decimals)
         ends = read_interval(proof)
     if reason == LATE:
         taken = max_time or ESTIMATES_SECONDS
