@@ -199,10 +199,8 @@ def _kind_otherwise(
     kind, values = proof["kind"], cone.X.data
     if kind == "undecided" or values.size > FEW_ENTRIES:
         return None
-    if not is_rounded(values).any():
-        return str(kind)
-    longest = math.sqrt(cone.n_features) * float(np.abs(values).max())
-    if read_interval(proof)[0] > ROUNDING * longest:
+    longest = math.sqrt(cone.n_features) * float(np.abs(values).max(initial=0.0))
+    if read_interval(proof)[0] > ROUNDING * longest or not is_rounded(values).any():
         return str(kind)
     reading = next(word for word in READINGS if word != cone.table.decimals)
     end = min(moment, time.perf_counter() + OTHER_SECONDS)
