@@ -62,11 +62,12 @@ def register_converters() -> None:
 
 def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
     """An operator for the model, with its two outputs."""
-    from skl2onnx.common.data_types import FloatTensorType, Int64TensorType
+    from skl2onnx.common.data_types import Int64TensorType, guess_tensor_type
 
     operator = scope.declare_local_operator(f"Momentron{type(model).__name__}", model)
     operator.inputs = inputs
-    for name, kind in (("label", Int64TensorType()), ("decision", FloatTensorType())):
+    kinds = {"label": Int64TensorType(), "decision": guess_tensor_type(inputs[0].type)}
+    for name, kind in kinds.items():
         operator.outputs.append(scope.declare_local_variable(name, kind))
     return operator.outputs
 
@@ -75,13 +76,10 @@ def _set_outputs(operator: Any) -> None:
     """The types and shapes of the outputs."""
     from skl2onnx.common import data_types as types
 
-    classes, given = operator.raw_operator.classes_, operator.inputs[0].type
-    n = given.shape[0] if given.shape else None
+    classes, n = operator.raw_operator.classes_, operator.inputs[0].get_first_dimension()
     label = types.StringTensorType if _is_text(classes) else types.Int64TensorType
-    is_double = isinstance(given, types.DoubleTensorType)
-    decision = types.DoubleTensorType if is_double else types.FloatTensorType
     operator.outputs[0].type = label([n])
-    operator.outputs[1].type = decision([n] if classes.size == 2 else [n, classes.size])
+    operator.outputs[1].type.shape = [n] if classes.size == 2 else [n, classes.size]
 
 
 def _is_text(classes: np.ndarray) -> bool:

@@ -232,7 +232,7 @@ def _soft(problem: Any, outcome: Run) -> Choice:
         choice = fallback_choice(problem.sampled(), outcome, own, handicap=1.0)
         if choice.predictor is not Predictor.BEST_SO_FAR:
             return choice
-    w, b = own
+    w, b, _ = own
     coef, intercept = problem.in_units_of_x(w, b)
     if not is_hinge:
         margin, scale = classifier_bounds(problem, w, b, products=products)[0], lower or 1.0

@@ -214,42 +214,39 @@ def hooked(
         yield
 
 
-_EVALUATE = "call model.eval() first"
 _SEPARATE = "call model.eval(), or let each output depend on its own example only"
 
 
 def require_eval(model: nn.Module) -> None:
     """Refuse modules whose output is random or depends on the other examples of the batch."""
     for name, module in model.named_modules():
-        fault = _fault(module)
+        place = f"module {name!r}" if name else "the model"
+        place = f"{place} ({type(module).__name__})"
+        fault = _fault(module) if module.training else None
         if fault is not None:
-            place = f"module {name!r}" if name else "the model"
-            raise InputError(f"{place} ({type(module).__name__}) {fault}")
+            raise InputError(f"{place} is in training mode and {fault}; call model.eval() first")
+        if isinstance(module, _BatchNorm) and module.running_mean is None:
+            raise InputError(
+                f"{place} has no running statistics and mixes the examples of a batch; "
+                "build it with track_running_stats=True"
+            )
 
 
 def _fault(module: Any) -> str | None:
+    """What a module does in training mode that no kernel can have."""
+    hooks = module._forward_pre_hooks.values()
     if isinstance(module, _BatchNorm):
-        if module.training:
-            return f"is in training mode and mixes the examples of a batch; {_EVALUATE}"
-        if module.running_mean is None:
-            return (
-                "has no running statistics and mixes the examples of a batch; "
-                "build it with track_running_stats=True"
-            )
-    if not module.training:
-        return None
-    if isinstance(module, _SpectralNorm) or any(
-        isinstance(hook, SpectralNorm) for hook in module._forward_pre_hooks.values()
-    ):
-        return f"is in training mode and would change its estimate of the norm; {_EVALUATE}"
+        return "mixes the examples of a batch"
+    if isinstance(module, _SpectralNorm) or any(isinstance(hook, SpectralNorm) for hook in hooks):
+        return "would change its estimate of the norm"
     if isinstance(module, _InstanceNorm) and module.track_running_stats:
-        return f"is in training mode and would change its running statistics; {_EVALUATE}"
+        return "would change its running statistics"
     if isinstance(module, _DropoutNd) and module.p > 0.0:
-        return f"is in training mode and random with p={module.p}; {_EVALUATE}"
+        return f"random with p={module.p}"
     if isinstance(module, nn.RReLU) and module.lower != module.upper:
-        return f"is in training mode and random; {_EVALUATE}"
+        return "random"
     if isinstance(module, nn.MultiheadAttention | nn.RNNBase) and module.dropout > 0.0:
-        return f"is in training mode and random with dropout={module.dropout}; {_EVALUATE}"
+        return f"random with dropout={module.dropout}"
     return None
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.preprocessing import KernelCenterer
+from scipy.special import entr
+from sklearn.metrics.pairwise import cosine_similarity
+from sklearn.preprocessing import KernelCenterer, normalize
 
 from momentron.data.exactness.tensors import as_host, is_tensor
 from momentron.errors import InputError
@@ -35,10 +37,7 @@ def effective_rank(K: Any) -> float:
     """
     values = spectrum(K)
     total = values.sum()
-    if not total > 0.0:
-        return 0.0
-    shares = values[values > 0.0] / total
-    return float(np.exp(-(shares * np.log(shares)).sum()))
+    return float(np.exp(entr(values / total).sum())) if total > 0.0 else 0.0
 
 
 def participation_ratio(K: Any) -> float:
@@ -126,9 +125,5 @@ def _pair(K: Any, L: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _cosine(left: np.ndarray, right: np.ndarray) -> float:
     """⟨K, L⟩/(‖K‖ ‖L‖), of matrices of any scale."""
-    sizes = [float(np.abs(matrix).max()) for matrix in (left, right)]
-    if min(sizes) == 0.0:
-        return 0.0
-    left, right = left / sizes[0], right / sizes[1]
-    lengths = float(np.linalg.norm(left)) * float(np.linalg.norm(right))
-    return min(float(np.vdot(left, right)) / lengths, 1.0)
+    rows = [normalize(matrix.reshape(1, -1), norm="max") for matrix in (left, right)]
+    return min(float(cosine_similarity(*rows)[0, 0]), 1.0)
