@@ -315,7 +315,11 @@ def fit_path(
     require_callback(callback)
     with one_thread(), standard_arithmetic():
         if plan.data is None:
-            assert plan.blocks is not None and not is_split, "refused by the plan"
+            assert plan.blocks is not None
+            if list(Cs) != [options.C] or is_split or initial is not None:
+                raise InputError(
+                    "several fits, and starts for them, need the data in memory: load them"
+                )
             result = stream_margin(plan.blocks, options, plan.limit, callback)
             return [Fits([result], result.classes)]
         rows = FitRows.of(plan.data, options)
