@@ -119,10 +119,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 def _kernel_values(node: Any, model: Any, X: Any) -> tuple[Any, np.ndarray]:
     """(K(x, v) for all rows and support vectors, their coefficients)."""
     kernel, dual = model._kernel, model.dual_coef_
-    if model.support_.size == 0:  # w = 0: any values do
-        return X, np.zeros((dual.shape[0], model.n_features_in_))
-    if kernel is None:  # precomputed: the values of all rows of the fit are given
-        whole = np.zeros((dual.shape[0], model.shape_fit_[1]))
+    if kernel is None or not dual.size:  # precomputed, with a value for every row; or w = 0
+        whole = np.zeros((dual.shape[0], model.n_features_in_))
         whole[:, model.support_] = dual
         return X, whole
     vectors = model.support_vectors_

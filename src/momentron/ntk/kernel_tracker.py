@@ -240,11 +240,10 @@ def class_outputs(model: nn.Module, x: Tensor, classes: np.ndarray) -> Tensor:
         outputs = model(x)
     n, k = len(x), classes.size
     shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-    if shape != (n, k) and not (k == 2 and shape == (n, 1)):
-        raise InputError(
-            f"the outputs of {n} examples are {shape}; {k} classes need ({n}, {k})"
-            + (f" or ({n}, 1)" if k == 2 else "")
-        )
+    wanted = [(n, k), (n, 1)][: 2 if k == 2 else 1]
+    if shape not in wanted:
+        needs = " or ".join(map(str, wanted))
+        raise InputError(f"the outputs of {n} examples are {shape}; {k} classes need {needs}")
     if not bool(outputs.isfinite().all()):
         raise InputError(
             "the outputs of the network are not finite: training diverged; use a smaller lr"
