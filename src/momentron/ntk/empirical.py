@@ -211,6 +211,7 @@ class EmpiricalNTK:
             normalize_in_place(kernel, rows, rows if X2 is None else self._squares(X2, options))
         return self._result.finished(kernel)
 
+    @torch.enable_grad()
     def diagonal(self, X: Any, **options: Any) -> Any:
         """K(x, x) for each row of X, without any other entry of the kernel.
 
@@ -223,11 +224,8 @@ class EmpiricalNTK:
         normalize, limit, tell = self._settings("tangent kernel", **options)
         examples = self._examples(X, "X")
         squares = self._result.zeros(examples.device, len(examples))
-        with torch.enable_grad():
-            sweep = Sweep(
-                self, Contraction.TRACED, examples, KernelShape(len(examples), 0), limit, tell
-            )
-            sweep.diagonal(examples, squares)
+        shape = KernelShape(len(examples), 0)
+        Sweep(self, Contraction.TRACED, examples, shape, limit, tell).diagonal(examples, squares)
         require_finite(squares)
         return self._result.finished((squares > 0.0).to(squares.dtype) if normalize else squares)
 

@@ -28,9 +28,6 @@ from momentron.views.progress import Progress, Tell, as_progress, part_of
 USUAL_RATE = 0.01
 BATCH = 256  # examples that pass through the model to be classified at once
 
-Data = Any
-"""(X, y): examples with labels."""
-
 Loss = Callable[[Tensor, Tensor], Tensor]
 """A number, from the outputs of a batch and its labels."""
 
@@ -81,8 +78,8 @@ class KernelTracker:
 
     def __init__(
         self,
-        train: Data,
-        test: Data,
+        train: Any,
+        test: Any,
         *,
         method: str | Solver = "auto",
         fit_intercept: bool = False,
@@ -177,9 +174,6 @@ class KernelTracker:
         found = outputs.squeeze(1).double().cpu().numpy()
         return float(np.mean(labels_of(found, self.classes) != y))
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
     @property
     def evolution(self) -> KernelEvolution:
         """The table of all looks so far.
@@ -221,7 +215,7 @@ def as_epoch(epoch: Any) -> float:
     return int(number) if number.is_integer() else number
 
 
-def as_labelled(data: Data, name: str) -> tuple[Any, np.ndarray]:
+def as_labelled(data: Any, name: str) -> tuple[Any, np.ndarray]:
     """A pair of as many examples as labels."""
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise InputError(f"{name} is {type(data).__name__}; pass a pair (X, y)")
@@ -270,8 +264,8 @@ def modes_kept(model: nn.Module) -> Iterator[None]:
 
 def kernel_evolution(
     model: nn.Module,
-    train: Data,
-    test: Data,
+    train: Any,
+    test: Any,
     *,
     epochs: int | Iterable[float] = 100,
     lr: float | None = None,

@@ -92,11 +92,6 @@ class ModelStructure:
         return [name for name in self.entries if name not in covered]
 
 
-class _Call(NamedTuple):
-    x: Tensor
-    y: Tensor
-
-
 def examine(
     model: nn.Module, x: Tensor, chosen: Mapping[str, nn.Parameter] | None = None
 ) -> ModelStructure:
@@ -116,16 +111,16 @@ def examine(
     require_separate(both[0], outputs[0], pair)
     units = []
     for unit, made in zip(candidates, calls, strict=True):
-        used = sum(call.y.grad_fn in reached for call in made)
+        used = sum(y.grad_fn in reached for _, y in made)
         if used and all(uses[id(named[name])] == used for name in unit.names):
-            zeros = tuple(call.y.new_zeros(()).expand(call.y.shape) for call in made)
+            zeros = tuple(y.new_zeros(()).expand(y.shape) for _, y in made)
             _, positions, channels = unit.deltas([zero.unsqueeze(0) for zero in zeros]).shape
-            fan_in = unit.features([call.x for call in made]).shape[2]
+            fan_in = unit.features([x for x, _ in made]).shape[2]
             units.append(
                 unit._replace(zeros=zeros, positions=positions, channels=channels, fan_in=fan_in)
             )
     entries = {name: p.numel() for name, p in named.items() if uses[id(p)]}
-    layers = sum(call.y.nbytes for made in calls for call in made)  # and their derivatives
+    layers = sum(y.nbytes for made in calls for _, y in made)  # and their derivatives
     return ModelStructure(tuple(units), entries, outputs.shape[1], saved + layers)
 
 
@@ -146,9 +141,9 @@ def _candidates(model: nn.Module, named: Mapping[str, nn.Parameter]) -> list[Uni
     return [unit for unit in units.values() if unit.names]
 
 
-def _trial(model: nn.Module, x: Tensor, units: list[Unit]) -> tuple[Tensor, list[list[_Call]], int]:
-    """One forward pass: outputs, the calls of each unit, the bytes that autograd keeps."""
-    calls: list[list[_Call]] = [[] for _ in units]
+def _trial(model: nn.Module, x: Tensor, units: list[Unit]) -> tuple[Tensor, list[Any], int]:
+    """One forward pass: outputs, (x, y) of the calls of each unit, what autograd keeps in bytes."""
+    calls: list[list[tuple[Tensor, Tensor]]] = [[] for _ in units]
     place = {id(module): i for i, unit in enumerate(units) for module in unit.modules}
     kept: dict[int, int] = {}
 
@@ -158,8 +153,7 @@ def _trial(model: nn.Module, x: Tensor, units: list[Unit]) -> tuple[Tensor, list
         return tensor
 
     def on_call(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-        made = calls[place[id(module)]]
-        made.append(_Call(x.detach().unsqueeze(0), y))
+        calls[place[id(module)]].append((x.detach().unsqueeze(0), y))
         return y.clone()
 
     modules = [module for unit in units for module in unit.modules]
