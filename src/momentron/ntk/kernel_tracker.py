@@ -28,9 +28,6 @@ from momentron.views.progress import Progress, Tell, as_progress, part_of
 USUAL_RATE = 0.01
 BATCH = 256  # examples that pass through the model to be classified at once
 
-Loss = Callable[[Tensor, Tensor], Tensor]
-"""A number, from the outputs of a batch and its labels."""
-
 
 class KernelTracker:
     """Record the tangent kernel of a network that you train, whenever you call `look`.
@@ -271,7 +268,7 @@ def kernel_evolution(
     lr: float | None = None,
     batch_size: int = 32,
     seed: int = 0,
-    loss: Loss | None = None,
+    loss: Callable[[Tensor, Tensor], Tensor] | None = None,
     optimizer: torch.optim.Optimizer | None = None,
     callback: Callable[[Snapshot], Any] | None = None,
     progress: Progress = None,

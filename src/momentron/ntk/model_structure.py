@@ -65,15 +65,6 @@ class Unit(NamedTuple):
         parts = [self.rule.deltas(self.modules[0], gradient) for gradient in calls]
         return torch.cat(parts, 1) if len(parts) > 1 else parts[0]
 
-    def require_calls(self, as_usual: bool, count: int) -> None:
-        """Refuse a model that calls these layers more or less often than for the first example."""
-        if not as_usual:
-            raise InputError(
-                f"a {type(self.modules[0]).__name__} layer is called {count} times for some "
-                f"examples and {len(self.zeros)} times for the first; the kernel needs a model "
-                "that runs the same layers for every example"
-            )
-
 
 @dataclass(frozen=True)
 class ModelStructure:

@@ -197,7 +197,11 @@ class Block:
                 mine = contraction.parts(delta[here])
                 for right in pieces(n2, width):
                     there = shifted(right, columns.start)
-                    inputs = self._input_products(place, here, other, there)
+                    inputs = None
+                    if place in self.u:
+                        u, v = self.u[place][here], other.u[place][there]
+                        inputs = _inner(u.flatten(0, 1), v.flatten(0, 1).T, self.dtype)
+                        inputs = inputs.view(*u.shape[:2], *v.shape[:2])
                     others = contraction.parts(other.delta[place][there])
                     for a, b, target in zip(mine, others, targets, strict=True):
                         both = a.flatten(0, 2) @ b.flatten(0, 2).T
@@ -207,16 +211,6 @@ class Block:
                             both = both.sum((1, 4)) if P > 1 else both
                         part = target[left, :, right]
                         _add(part, both.view(part.shape))
-
-    def _input_products(
-        self, place: int, rows: slice, other: Block, columns: slice
-    ) -> Tensor | None:
-        """u_p·u'_p' of shape (rows, P, columns, P); of tokens, 1 where they agree."""
-        if place not in self.u:
-            return None
-        u, others = self.u[place][rows], other.u[place][columns]
-        mine, theirs = u.flatten(0, 1), others.flatten(0, 1).T
-        return _inner(mine, theirs, self.dtype).view(*u.shape[:2], *others.shape[:2])
 
     def add_squares(self, target: Tensor) -> None:
         """Add each example's inner product with itself, summed over the outputs."""
