@@ -77,20 +77,16 @@ def _set_outputs(operator: Any) -> None:
     from skl2onnx.common import data_types as types
 
     classes, n = operator.raw_operator.classes_, operator.inputs[0].get_first_dimension()
-    label = types.StringTensorType if _is_text(classes) else types.Int64TensorType
+    label = types.StringTensorType if classes.dtype.kind in "OUS" else types.Int64TensorType
     operator.outputs[0].type = label([n])
     operator.outputs[1].type.shape = [n] if classes.size == 2 else [n, classes.size]
-
-
-def _is_text(classes: np.ndarray) -> bool:
-    return classes.dtype.kind in "OUS"
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     """Outputs X Wᵀ + b, or K(x, support vectors) αᵀ + b, and the labels that they name."""
     from onnx import TensorProto
     from skl2onnx.algebra import onnx_ops
-    from skl2onnx.common.data_types import guess_proto_type
+    from skl2onnx.common.data_types import StringTensorType, guess_proto_type
 
     def node(kind: str, *inputs: Any, **attributes: Any) -> Any:
         """A node of ONNX's own operators; its inputs are nodes and arrays."""
@@ -110,7 +106,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         codes = node("Cast", node("Greater", outputs, np.array([0.0])), to=TensorProto.INT64)
     else:
         codes = node("ArgMax", outputs, axis=1, keepdims=0)
-    names = model.classes_.astype(str if _is_text(model.classes_) else np.int64)
+    is_text = isinstance(label.type, StringTensorType)
+    names = model.classes_.astype(str if is_text else np.int64)
     kind = guess_proto_type(decision.type)
     node("Gather", names, codes, axis=0, output_names=[label]).add_to(scope, container)
     node("Cast", outputs, to=kind, output_names=[decision]).add_to(scope, container)

@@ -373,14 +373,13 @@ def _optimizer(
     """The user's optimiser, or plain gradient descent."""
     if lr is not None and (not isinstance(lr, Real) or isinstance(lr, bool) or not lr > 0.0):
         raise InputError(f"lr={short(lr)} must be a number above 0")
+    trained = [p for p in model.parameters() if p.requires_grad]
     if optimizer is None:
-        parameters = [p for p in model.parameters() if p.requires_grad]
-        return torch.optim.SGD(parameters, lr=USUAL_RATE if lr is None else float(lr))
+        return torch.optim.SGD(trained, lr=USUAL_RATE if lr is None else float(lr))
     if lr is not None:
         raise InputError("lr has no effect with optimizer, which has its own; pass only one")
-    trained = {id(p) for p in model.parameters() if p.requires_grad}
     owned = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    if not trained & owned:
+    if not any(id(p) in owned for p in trained):
         raise InputError(
             "the optimizer owns none of the model's parameters; build it from this model's "
             "parameters(), after any copy or move of the model"

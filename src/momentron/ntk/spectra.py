@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import entr
-from sklearn.metrics.pairwise import cosine_similarity
-from sklearn.preprocessing import KernelCenterer, normalize
+from sklearn.preprocessing import KernelCenterer
 
 from momentron.data.exactness.tensors import as_host, is_tensor
 from momentron.errors import InputError
@@ -125,5 +124,9 @@ def _pair(K: Any, L: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _cosine(left: np.ndarray, right: np.ndarray) -> float:
     """⟨K, L⟩/(‖K‖ ‖L‖), of matrices of any scale."""
-    rows = [normalize(matrix.reshape(1, -1), norm="max") for matrix in (left, right)]
-    return min(float(cosine_similarity(*rows)[0, 0]), 1.0)
+    sizes = [float(np.abs(matrix).max()) for matrix in (left, right)]
+    if min(sizes) == 0.0:
+        return 0.0
+    left, right = left / sizes[0], right / sizes[1]
+    lengths = float(np.linalg.norm(left)) * float(np.linalg.norm(right))
+    return min(float(np.vdot(left, right)) / lengths, 1.0)

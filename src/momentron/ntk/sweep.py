@@ -210,7 +210,7 @@ class Block:
                             both.mul_(inputs[:, :, None, :, :, None])
                             both = both.sum((1, 4)) if P > 1 else both
                         part = target[left, :, right]
-                        _add(part, both.view(part.shape))
+                        part += both.view(part.shape).to(part.device)
 
     def add_squares(self, target: Tensor) -> None:
         """Add each example's inner product with itself, summed over the outputs."""
@@ -221,7 +221,7 @@ class Block:
                 if place in self.u:
                     u = self.u[place][rows]
                     products.mul_(_inner(u, u.mT, self.dtype))
-                _add(target[rows], products.sum((1, 2)))
+                target[rows] += products.sum((1, 2)).to(target.device)
 
 
 def _inner(u: Tensor, others: Tensor, dtype: torch.dtype) -> Tensor:
@@ -230,8 +230,3 @@ def _inner(u: Tensor, others: Tensor, dtype: torch.dtype) -> Tensor:
         return u @ others
     same = (u == others).logical_and_(u >= 0)  # −1 is the padding token
     return same.to(dtype)
-
-
-def _add(target: Tensor, part: Tensor) -> None:
-    """Add to a part of the result, which may be on another device and of another type."""
-    target += part.to(target.device)
