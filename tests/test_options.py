@@ -68,7 +68,7 @@ def test_options_are_frozen_and_spelling_defaults_out_changes_nothing():
         random_state=None,
     )
     data = validation.TrainingData.from_arrays(DATA.X, DATA.y)
-    assert short.identity(data) == long.identity(data)
+    assert short.question(data.weights) == long.question(data.weights)
     assert short.budget.max_iter == long.budget.max_iter
     with pytest.raises(FrozenInstanceError):
         short.C = 1.0
@@ -79,7 +79,7 @@ def test_a_kernel_is_known_by_its_numbers():
 
     def identity(**options):
         asked = FitOptions.from_arguments(method="momentum", **options)
-        return asked.identity(data, FitRows.of(data, asked).kernel)
+        return asked.question(data.weights, FitRows.of(data, asked).kernel)
 
     scale = 1.0 / (DATA.X.shape[1] * DATA.X.var())
     assert identity(kernel="rbf")["kernel"] == identity(kernel="rbf", cache_size=1.0)["kernel"]

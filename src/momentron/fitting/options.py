@@ -29,7 +29,7 @@ from momentron.rows import Operator
 from momentron.rows.kernels import Kernel
 from momentron.rows.validation import TrainingData, require_class_weight
 from momentron.solvers import RunOptions, Solver, as_solver
-from momentron.solvers.checkpoint import content_of, data_identity, parameters_of
+from momentron.solvers.checkpoint import content_of, parameters_of
 from momentron.solvers.problem import KernelChoice, Problem
 
 MOST_CS = 10_000  # values of C that Cs=n may ask for: each is a fit
@@ -148,16 +148,11 @@ class FitOptions:
             rows=rows,
         )
 
-    def identity(self, data: TrainingData, kernel: Kernel | None = None) -> dict[str, str]:
-        """What tells a run in memory from others, the same in every process.
-
-        `data` are the rows with weight, `kernel` the one that was chosen for them.
-        """
-        return self.question(data.weights, kernel) | data_identity(data)
-
     def question(self, weights: Any, kernel: Kernel | None = None) -> dict[str, str]:
-        """The same but for the rows. Budgets, tolerance, memory and printing are left out: a run
-        may go on with others.
+        """What tells a run from others on the same rows, the same in every process.
+
+        `kernel` is the one that was chosen for the rows. Budgets, tolerance, memory and printing
+        are left out: a run may go on with others.
         """
         return {
             "method": self.solver.name,
