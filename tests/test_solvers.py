@@ -161,10 +161,9 @@ MADE = [
     Momentum(_halved, step=np.float64(0.25)),
     DualNesterov(_halved),
     NormalizedGradient(step=0.125),
-    Adaptive(step=0.5, momentum=np.float64(0.25), batch=np.int64(3), dual_every=4),
+    Adaptive(step=0.5, momentum=np.float64(0.25)),
     Adaptive(momentum=_halved),
     Adaptive("theory", n_steps=np.int64(50)),
-    Adaptive("theory", epsilon=0.1, delta=0.2, margin=np.float64(1.0)),
 ]
 
 

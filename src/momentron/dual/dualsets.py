@@ -30,12 +30,6 @@ class Vertex:
     index: np.ndarray
     weight: np.ndarray
 
-    @classmethod
-    def summed(cls, index: np.ndarray, weight: np.ndarray) -> "Vertex":
-        """The weights, added up for repeated rows."""
-        distinct, place = np.unique(index, return_inverse=True)
-        return cls(distinct, np.bincount(place, weight, distinct.size))
-
 
 Group = np.ndarray | slice  # the numbers of some rows, or all of them
 
@@ -180,17 +174,14 @@ class Simplex:
         total = math.inf if log >= 709.0 else math.exp(log)
         return self.risk_factor * total / self.size
 
-    def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
-        """The mean of `count` stratified draws e from C with E[e] = q, so that E[Zᵀe] = Zᵀq.
-
-        Its mass is that of q, and its rows are distinct. One draw is plain sampling from q.
-        """
+    def draw(self, q: np.ndarray, rng: np.random.Generator) -> Vertex:
+        """A random e of C with E[e] = q, so that E[Zᵀe] = Zᵀq; its mass is that of q."""
         index, weight = [], []
         for rows in self.groups:  # independently, its share of the mass from each
-            places, mass = pick(q[rows], strata(rng, count))
-            index.append(_numbers(rows, places))
-            weight.append(np.full(count, mass / count))
-        return Vertex.summed(np.concatenate(index), np.concatenate(weight))
+            place, mass = pick(q[rows], rng.random())
+            index.append(_numbers(rows, place))
+            weight.append(mass)
+        return Vertex(np.array(index), np.array(weight))
 
     # --- for working sets ----------------------------------------------------------------------
 
@@ -299,24 +290,13 @@ def lowest_places(values: np.ndarray, size: int) -> np.ndarray:
     return np.argpartition(values, size - 1)[:size]
 
 
-# --- draws by weight ------------------------------------------------------------------------------
-
-
-def strata(rng: np.random.Generator, count: int) -> np.ndarray:
-    """One uniform number in each of `count` equal parts of [0, 1).
-
-    Stratified draws have the same expectation as independent ones, and no larger variance.
-    """
-    return (np.arange(count) + rng.random(count)) / count
-
-
-def pick(q: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, float]:
-    """(indices, mass): where the running sum of q first exceeds each position times its mass.
+def pick(q: np.ndarray, position: float) -> tuple[int, float]:
+    """(index, mass): where the running sum of q first exceeds a position in [0, 1) times its mass.
 
     The inverse of the distribution function: an index of weight zero is never returned, and each
     other has probability q_i / mass for a uniform position.
     """
     ends = np.cumsum(q)
     mass = float(ends[-1])
-    targets = np.minimum(positions * mass, np.nextafter(mass, 0.0))
-    return np.searchsorted(ends, targets, side="right"), mass
+    target = min(position * mass, np.nextafter(mass, 0.0))
+    return int(np.searchsorted(ends, target, side="right")), mass
