@@ -18,7 +18,7 @@ import pickle
 import time
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, fields
+from dataclasses import astuple, fields, is_dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,7 @@ from momentron.data.safefiles import (
 from momentron.errors import InputError, WriteWarning, one_line, short
 from momentron.rows.operator import row_blocks
 from momentron.rows.validation import TrainingData
+from momentron.solvers.solver import State
 from momentron.views.trace import Row, Trace
 
 if TYPE_CHECKING:
@@ -202,14 +203,20 @@ def restore_run(run: "Run", arrays: Arrays) -> None:
 
 def _parts_of(state: Any) -> dict[str, Any]:
     """What a file keeps of a state: its own account, or else all its attributes."""
-    return state.to_arrays() if hasattr(state, "to_arrays") else {"t": state.t} | vars(state)
+    if hasattr(state, "to_arrays"):
+        return state.to_arrays()
+    return {"t": state.t} | vars(state) if isinstance(state, State) else vars(state)
+
+
+def _has_parts(value: Any) -> bool:
+    return hasattr(value, "to_arrays") or is_dataclass(value)
 
 
 def state_arrays(state: Any, prefix: str = "state.") -> Arrays:
     """A solver's state as arrays; an error where some part of it is not numbers."""
     arrays: Arrays = {}
     for name, value in _parts_of(state).items():
-        if hasattr(value, "to_arrays"):
+        if _has_parts(value):
             arrays |= state_arrays(value, f"{prefix}{name}.")
         elif isinstance(value, np.ndarray | float | int):
             arrays[prefix + name] = np.asarray(value)
@@ -225,7 +232,7 @@ def restore_state(state: Any, arrays: Arrays, prefix: str = "state.") -> None:
     """Set a fresh state to what `state_arrays` gave."""
     found: dict[str, Any] = {}
     for name, fresh in _parts_of(state).items():
-        if hasattr(fresh, "to_arrays"):
+        if _has_parts(fresh):
             restore_state(fresh, arrays, f"{prefix}{name}.")
             continue
         found[name] = value = taken(prefix + name, arrays, np.asarray(fresh))

@@ -1,7 +1,6 @@
 """Algorithm 1, with fixed steps or steps that are measured, and its dual: Nesterov's method."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,13 +41,11 @@ class Past:
     mass: float
     share: float
 
-    def to_arrays(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
-        return vars(self)
-
-    def from_arrays(self, arrays: Mapping[str, Any]) -> None:
-        """Set to what `to_arrays` gave, whose shapes have been checked."""
-        vars(self).update(arrays)
+    @classmethod
+    def of(cls, state: "MomentumState") -> "Past":
+        """μ_t as it is now."""
+        mass = float(state.mu.sum())
+        return cls(state.mu.copy(), state.z_mu, state.mu_scores.copy(), mass, 1.0)
 
 
 @dataclass
@@ -123,13 +120,8 @@ class Momentum(LossMethod):
 
     def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> MomentumState:
         state = MomentumState.begin(problem, options)
-        state.g, state.z_mu = np.zeros_like(state.w), np.full_like(state.w, np.inf)
-        state.mu_scores = np.zeros_like(state.scores)
-        state.mu = problem.mix(state.mu, 1.0, state.q, 1.0, in_place=True)
-        state.late, state.later = (
-            Past(state.mu.copy(), np.zeros_like(state.w), state.mu_scores.copy(), 1.0, 0.0)
-            for _ in range(2)
-        )
+        state.g, state.mu_scores = np.zeros_like(state.w), np.zeros_like(state.scores)
+        state.late, state.later = Past.of(state), Past.of(state)
         if self.step_size == ADAPTIVE:
             state.gradient = problem.gradient(state.q)
         state.length = problem.norm(state.w)
@@ -144,16 +136,13 @@ class Momentum(LossMethod):
         t, share = state.t, state.lam
         search = self.step_size == ADAPTIVE
         gradient = state.gradient if search else problem.gradient(state.q)
-        if t == 0:
-            state.z_mu = gradient.copy()  # μ_0 = q_0
-        else:
-            if t & (t - 1) == 0:
-                state.late, state.later = state.later, self._past(state)
-            # μ_t = (1 − λ_{t−1}) μ_{t−1} + λ_{t−1} q_t, and Zᵀμ_t = λ_{t−1}(g_{t−1} + Zᵀq_t)
-            state.mu = problem.mix(state.mu, 1.0 - share, state.q, share, in_place=True)
-            state.z_mu = share * (state.g + gradient)
-            state.late.share *= 1.0 - share
-            state.later.share *= 1.0 - share
+        if t & (t - 1) == 0:
+            state.late, state.later = state.later, Past.of(state)
+        # μ_t = (1 − λ_{t−1}) μ_{t−1} + λ_{t−1} q_t, and Zᵀμ_t = λ_{t−1}(g_{t−1} + Zᵀq_t); μ_0 = q_0
+        state.mu = problem.mix(state.mu, 1.0 - share, state.q, share, in_place=True)
+        state.z_mu = share * (state.g + gradient)
+        state.late.share *= 1.0 - share
+        state.later.share *= 1.0 - share
         old = Evaluation(state.w, state.scores, state.q, state.psi, state.near)
         lam, theta = (self._search if search else self._move)(problem, state, old, gradient)
         state.dual_rate = _dual_rate(state, lam, theta)
@@ -164,11 +153,6 @@ class Momentum(LossMethod):
         factor = share * problem.rho / (theta * whole)
         mix_in_place(state.mu_scores, (1.0 - share) / whole, moved, factor)
         state.lam, state.theta, state.t = lam, theta, t + 1
-
-    @staticmethod
-    def _past(state: MomentumState) -> Past:
-        mass = float(state.mu.sum())
-        return Past(state.mu.copy(), state.z_mu, state.mu_scores.copy(), mass, 1.0)
 
     def _move(
         self, problem: MarginProblem, state: MomentumState, old: Evaluation, gradient: np.ndarray

@@ -165,18 +165,14 @@ class SmoothPerceptron(Solver):
     uses_loss = False
 
     def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> SmoothState:
-        start, before = options.start, 0.0
-        q = problem.start().weights.copy()
-        if start is not None:
-            iterate = problem.combination()
-            iterate.begin(start.q)
-            q = iterate.q
-            before = math.sqrt(problem.psi_zero) * problem.norm(problem.start(start).w)
+        iterate, mistakes = begun(problem, options)
+        is_cold, before = options.start is None, math.sqrt(problem.psi_zero * mistakes)
+        q = problem.start().weights.copy() if is_cold else iterate.q
         mu = 4.0 / ((before + 1.0) * (before + 2.0))
         image = problem.gradient(q)
         found = problem.evaluate(-image / mu)
         gradient = problem.gradient(found.weights)
-        y, z_y = (found.weights.copy(), gradient) if start is None else (q.copy(), image)
+        y, z_y = (found.weights.copy(), gradient) if is_cold else (q.copy(), image)
         seen = mu * found.scores, found.weights, found.near, gradient
         return SmoothState(-image, q, y, z_y, before, *seen)
 

@@ -94,7 +94,6 @@ class TorchOptimizer(LossMethod):
         if problem.operator.has_coefficient_per_row:
             raise InputError(f"method={self.name!r} does not support kernels; use 'momentum'")
         state = TorchState.begin(problem, options)
-        state.z_mu = np.full_like(state.w, np.inf)
         state.parameter = torch.nn.Parameter(torch.from_numpy(state.w.copy()))
         state.optimizer = self.optimizer([state.parameter], **self.options)
         if self.schedule is not None:
@@ -107,11 +106,9 @@ class TorchOptimizer(LossMethod):
         def closure() -> Any:
             self._evaluate(problem, state)
             share, gradient = 2.0 / (state.t + 2.0), problem.gradient(state.q)
-            if not np.isfinite(state.z_mu).all():  # there is none yet
-                state.mu, state.z_mu = state.q, gradient.copy()
-            else:  # μ ← (1 − λ)μ + λq and its image, λ = 2/(t + 2): later weights count for more
-                state.mu = problem.mix(state.mu, 1.0 - share, state.q, share)
-                state.z_mu = (1.0 - share) * state.z_mu + share * gradient
+            # μ ← (1 − λ)μ + λq and its image, λ = 2/(t + 2): later weights count for more
+            state.mu = problem.mix(state.mu, 1.0 - share, state.q, share)
+            state.z_mu = (1.0 - share) * state.z_mu + share * gradient
             slope, value = 1.0, state.psi
             if self.objective == "risk":
                 slope, value = problem.risk_slope(state.psi), problem.risk(state.psi)
