@@ -133,18 +133,36 @@ class Momentum(LossMethod):
         return state
 
     def step(self, problem: MarginProblem, state: MomentumState) -> None:
-        t, share = state.t, state.lam
-        search = self.step_size == ADAPTIVE
+        t, share, search = state.t, state.lam, self.step_size == ADAPTIVE
         gradient = state.gradient if search else problem.gradient(state.q)
         if t & (t - 1) == 0:
             state.late, state.later = state.later, Past.of(state)
         # μ_t = (1 − λ_{t−1}) μ_{t−1} + λ_{t−1} q_t, and Zᵀμ_t = λ_{t−1}(g_{t−1} + Zᵀq_t); μ_0 = q_0
         state.mu = problem.mix(state.mu, 1.0 - share, state.q, share, in_place=True)
-        state.z_mu = share * (state.g + gradient)
+        summed = state.g + gradient
+        state.z_mu = share * summed
         state.late.share *= 1.0 - share
         state.later.share *= 1.0 - share
         old = Evaluation(state.w, state.scores, state.q, state.psi, state.near)
-        lam, theta = (self._search if search else self._move)(problem, state, old, gradient)
+        theta = state.longest if search else checked_step(self.step_size, t)
+        square, most, shortest = None, theta, 1.0 if problem.dual_set.is_proved else SHORTEST
+        while True:
+            lam = self._lambda(state, theta)
+            # Alg. 1: g_t = β_t (g_{t−1} + Zᵀq_t) and w_{t+1} = w_t − (θ_t/ρ)(g_t + Zᵀq_t)
+            state.g = (share * (1.0 - lam) / lam) * summed
+            state.w = old.w - (theta / problem.rho) * (state.g + gradient)
+            state.near = old.near
+            new = state.evaluate(problem)
+            if search:  # the longest step that (B.7) admits here
+                state.gradient = problem.gradient(state.q)
+                square = problem.norm(state.gradient - gradient) ** 2
+                distance = old.psi - new.psi - float(new.weights @ (old.scores - new.scores))
+                most = 2.0 * problem.rho * distance / square if square > 0.0 else theta
+            if theta <= max(most, shortest):
+                break
+            theta = max(min(CAUTION * most, theta / LONGER), 0.5 * theta, shortest)
+        state.longest = max(min(CAUTION * most, LONGER * theta), theta / LONGER, shortest)
+        state.potential += problem.shortfall(old, new, theta, square)
         state.dual_rate = _dual_rate(state, lam, theta)
         # m_t = (ρ/θ_t) Z(w_t − w_{t+1}) = Zg_t + ZZᵀq_t, and so, with g_t = β_t (g_{t−1} + Zᵀq_t),
         # ZZᵀμ_t = ((1 − λ_{t−1}) ZZᵀμ_{t−1} + λ_{t−1} m_t)/(1 + β_t)
@@ -154,41 +172,12 @@ class Momentum(LossMethod):
         mix_in_place(state.mu_scores, (1.0 - share) / whole, moved, factor)
         state.lam, state.theta, state.t = lam, theta, t + 1
 
-    def _move(
-        self, problem: MarginProblem, state: MomentumState, old: Evaluation, gradient: np.ndarray
-    ) -> tuple[float, float]:
-        """(λ_t, θ_t) of a step that is given."""
-        lam = checked_lambda(self.schedule, state.t, state.lam)
-        theta = checked_step(self.step_size, state.t)
-        _advance(problem, state, old, gradient, lam, theta)
-        state.potential += problem.shortfall(old, state.evaluate(problem), theta)
-        return lam, theta
-
-    def _search(
-        self, problem: MarginProblem, state: MomentumState, old: Evaluation, gradient: np.ndarray
-    ) -> tuple[float, float]:
-        """(λ_t, θ_t) of the longest step, of some, for which (B.7) holds."""
-        g, theta = state.g, state.longest
-        shortest = 1.0 if problem.dual_set.is_proved else SHORTEST
-        while True:
-            # θ_t (1 − λ_t)/λ_t² = θ_{t−1}/λ_{t−1}²
-            ratio = state.theta / (state.lam**2 * theta) if state.t > 0 else 0.0
-            lam = 2.0 / (1.0 + math.sqrt(1.0 + 4.0 * ratio))
-            state.g = g
-            _advance(problem, state, old, gradient, lam, theta)
-            state.near = old.near
-            new = state.evaluate(problem)
-            state.gradient = problem.gradient(state.q)
-            square = problem.norm(state.gradient - gradient) ** 2
-            lacking = problem.shortfall(old, new, theta, square)
-            distance = old.psi - new.psi - float(new.weights @ (old.scores - new.scores))
-            most = 2.0 * problem.rho * distance / square if square > 0.0 else theta
-            if theta <= max(most, shortest):
-                break
-            theta = max(min(CAUTION * most, theta / LONGER), 0.5 * theta, shortest)
-        state.potential += lacking
-        state.longest = max(min(CAUTION * most, LONGER * theta), theta / LONGER, shortest)
-        return lam, theta
+    def _lambda(self, state: MomentumState, theta: float) -> float:
+        """λ_t: that of the schedule, or with θ_t (1 − λ_t)/λ_t² = θ_{t−1}/λ_{t−1}²."""
+        if self.step_size != ADAPTIVE:
+            return checked_lambda(self.schedule, state.t, state.lam)
+        ratio = state.theta / (state.lam**2 * theta) if state.t > 0 else 0.0
+        return 2.0 / (1.0 + math.sqrt(1.0 + 4.0 * ratio))
 
     def candidates(self, problem: MarginProblem, state: MomentumState) -> Candidates:
         found = super().candidates(problem, state)
@@ -219,20 +208,6 @@ class Momentum(LossMethod):
         slack = 2.0 * state.dual_rate * problem.rho
         b, c = 0.5 * slack * state.length, norm * norm - slack * state.potential
         return (c / (b + math.sqrt(b * b + c)) if c > 0.0 else 0.0), norm
-
-
-def _advance(
-    problem: MarginProblem,
-    state: MomentumState,
-    old: Evaluation,
-    gradient: np.ndarray,
-    lam: float,
-    theta: float,
-) -> None:
-    """g_t and w_{t+1}."""
-    # Alg. 1: g_t = β_t (g_{t−1} + Zᵀq_t) and w_{t+1} = w_t − (θ_t/ρ)(g_t + Zᵀq_t)
-    state.g = (state.lam * (1.0 - lam) / lam) * (state.g + gradient)
-    state.w = old.w - (theta / problem.rho) * (state.g + gradient)
 
 
 def _dual_rate(state: MomentumState, lam: float, theta: float) -> float:
