@@ -142,26 +142,25 @@ class Checkpoint(Lock):
         try:
             self.write(run_arrays(run))
         except OSError as error:
-            self._written = time.perf_counter()
             warnings.warn(
                 f"checkpoint {self.path} could not be written ({reason(error)}); the run goes on, "
                 "and the file is as it was",
                 WriteWarning,
                 stacklevel=2,
             )
+        self._written = time.perf_counter()
 
     def write(self, arrays: Arrays) -> None:
         """Replace the file by one with these arrays, at once and whole."""
         write_atomically(
             self.path, lambda file: write_arrays(file, TITLE, self.identity, arrays), PRIVATE
         )
-        self._written = time.perf_counter()
 
 
 def run_arrays(run: "Run") -> Arrays:
     """All that a solve carries from one step to the next."""
     problem, trace = run.seen, run.trace
-    counts = (run.next, run.limit.total(), trace.n_iter, problem.passes)
+    counts = (run.next, run.limit.total(), trace.n_iter, problem.operator.passes)
     return {
         "best.w": run.w,
         "best.q": run.q,
@@ -186,11 +185,10 @@ def restore_run(run: "Run", arrays: Arrays) -> None:
     if np.isnan(numbers).any() or not all(0 <= count < 2**53 for count in counts):
         raise unusable(f"its bounds and counts are {numbers.tolist()}")
     own = {k.removeprefix(PROBLEM): v for k, v in arrays.items() if k.startswith(PROBLEM)}
-    problem.from_arrays(own, int(passes))
-    restore_state(run.state, arrays)
-    run.w = taken("best.w", arrays, run.w)
-    run.q = problem.weights_from_array(taken("best.q", arrays, run.q))
+    run.w, run.q = taken("best.w", arrays, run.w), taken("best.q", arrays, run.q)
     run.last_w = taken("best.last_w", arrays, run.last_w)
+    problem.from_arrays(own, int(passes), run.q)
+    restore_state(run.state, arrays)
     run.lower, run.upper, run.next = lower, upper, int(following)
     run.limit.before = seconds
     for row in rows_of_trace(arrays):

@@ -123,7 +123,7 @@ class Run:
         # where there was no time for the best pair, it is the one certified last
         closed = self._certified or (self.w, self.q, without_time(problem))
         self.w, self.q, self.certificate = closed
-        self.n_iter, self.passes = self.trace.n_iter, self.seen.passes
+        self.n_iter, self.passes = self.trace.n_iter, self.seen.operator.passes
         self.seconds = limit.total()
 
     def _iterate(self, deadline: float) -> Status:
@@ -197,7 +197,7 @@ class Run:
         return Row(
             iteration=self.trace.n_iter,
             seconds=self.limit.total(),
-            passes=seen.passes,
+            passes=seen.operator.passes,
             margin=to_units_of_x(margins[0]),
             lower=to_units_of_x(max(0.0, self.lower)),
             upper=to_units_of_x(self.upper),

@@ -62,7 +62,7 @@ class MomentumState(DescentState):
     longest: float = 1.0  # θ_t to be tried next
     potential: float = math.inf  # ψ(Zw_0) and what steps lacked
     length: float = 0.0  # ‖w_0‖
-    dual_rate: float = math.inf
+    dual_rate: float = 0.0
 
 
 class Momentum(LossMethod):
@@ -182,13 +182,12 @@ class Momentum(LossMethod):
     def candidates(self, problem: MarginProblem, state: MomentumState) -> Candidates:
         found = super().candidates(problem, state)
         if state.t > 1:
-            mass, uppers = float(state.mu.sum()), []
-            pasts = state.late, state.later
-            images = [state.z_mu - past.share * past.z_mu for past in pasts]
-            for past, image in zip(pasts, images, strict=True):
-                uppers.append(problem.norm(image) / (mass - past.share * past.mass))
-            upper = min(uppers)
-            past, image = pasts[uppers.index(upper)], images[uppers.index(upper)]
+            mass, averages = float(state.mu.sum()), []
+            for past in (state.late, state.later):
+                image = state.z_mu - past.share * past.z_mu
+                upper = problem.norm(image) / (mass - past.share * past.mass)
+                averages.append((upper, image, past))
+            upper, image, past = min(averages, key=lambda average: average[0])
             scores = state.mu_scores - past.share * past.scores
             found.primals.append(Primal(-image, scores))
             if upper < found.upper:
@@ -216,8 +215,6 @@ def _dual_rate(state: MomentumState, lam: float, theta: float) -> float:
     The lemma's sum must have no negative term, which needs θ_t(1 − λ_t)/λ_t² ≤ A_t; θ_t that grow
     may break it, and then no rate is claimed from there on.
     """
-    if state.t == 0:
-        return 0.0
     if math.isinf(state.dual_rate):
         return math.inf
     previous = state.lam**2 / state.theta

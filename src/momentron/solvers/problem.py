@@ -196,11 +196,6 @@ class Problem(MarginProblem):
         outputs = max(1.0, 0.1 * self.classes.size)  # many vectors are faster for each
         return 4.0 * outputs * entries / 3e9 + 300.0 * self.size / 1e9
 
-    @property
-    def passes(self) -> int:
-        """Passes over the data so far."""
-        return self.operator.passes
-
     # --- classifiers ---------------------------------------------------------------------------
 
     def joined(self, w: np.ndarray, more: Any) -> np.ndarray:
@@ -379,10 +374,9 @@ class Problem(MarginProblem):
         """What a checkpoint keeps of the problem."""
         return {}
 
-    def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int) -> None:
-        """Count what an earlier run has done, and check what its file says."""
-        self.operator.passes = passes
+    def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int, q: np.ndarray) -> None:
+        """Count what an earlier run has done, and check what its file says, with its best weights.
 
-    def weights_from_array(self, array: np.ndarray) -> np.ndarray:
-        """Weights from a file; they prove nothing that was not proved in this run."""
-        return array
+        They prove nothing that is not proved in this run.
+        """
+        self.operator.passes = passes
