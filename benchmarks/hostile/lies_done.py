@@ -305,7 +305,7 @@ def _claim_weights(problem: Any, state: Any) -> None:
 def _know_classifiers(problem: Any, state: Any) -> None:
     """A stream is told of counts that no run had."""
     arrays = {name: np.zeros_like(array) for name, array in problem.to_arrays().items()}
-    problem.from_arrays(arrays, 0)
+    problem.from_arrays(arrays, 0, problem.no_weights())
 
 
 def _zero_image(problem: Any, state: Any) -> None:
@@ -324,11 +324,11 @@ def _zero_even_image(problem: Any, state: Any) -> None:
 
 
 def _wild_scores(problem: Any, state: Any) -> None:
-    state.scores = np.full_like(state.scores, -1e9)
+    state.now.scores = np.full_like(state.now.scores, -1e9)
 
 
 def _wild_q(problem: Any, state: Any) -> None:
-    state.q = np.zeros_like(state.q)
+    state.now.weights = np.zeros_like(state.now.weights)
 
 
 def _set_t(value: Any) -> Any:

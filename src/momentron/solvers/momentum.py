@@ -19,7 +19,6 @@ from momentron.solvers.schedules import (
 from momentron.solvers.solver import (
     DEFAULTS,
     Candidates,
-    Evaluation,
     MarginProblem,
     Primal,
     RunOptions,
@@ -120,41 +119,40 @@ class Momentum(LossMethod):
 
     def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> MomentumState:
         state = MomentumState.begin(problem, options)
-        state.g, state.mu_scores = np.zeros_like(state.w), np.zeros_like(state.scores)
+        first = state.now
+        state.g, state.mu_scores = np.zeros_like(first.w), np.zeros_like(first.scores)
         state.late, state.later = Past.of(state), Past.of(state)
         if self.step_size == ADAPTIVE:
-            state.gradient = problem.gradient(state.q)
-        state.length = problem.norm(state.w)
+            state.gradient = problem.gradient(first.weights)
+        state.length = problem.norm(first.w)
         # ρ may be proved where ψ ≤ ψ(0) alone
         if state.length == 0.0:
-            state.potential = max(problem.psi_zero, state.psi)
-        elif problem.rho == 1.0 or state.psi <= problem.psi_zero:
-            state.potential = state.psi
+            state.potential = max(problem.psi_zero, first.psi)
+        elif problem.rho == 1.0 or first.psi <= problem.psi_zero:
+            state.potential = first.psi
         return state
 
     def step(self, problem: MarginProblem, state: MomentumState) -> None:
-        t, share, search = state.t, state.lam, self.step_size == ADAPTIVE
-        gradient = state.gradient if search else problem.gradient(state.q)
+        t, share, search, old = state.t, state.lam, self.step_size == ADAPTIVE, state.now
+        gradient = state.gradient if search else problem.gradient(old.weights)
         if t & (t - 1) == 0:
             state.late, state.later = state.later, Past.of(state)
         # μ_t = (1 − λ_{t−1}) μ_{t−1} + λ_{t−1} q_t, and Zᵀμ_t = λ_{t−1}(g_{t−1} + Zᵀq_t); μ_0 = q_0
-        state.mu = problem.mix(state.mu, 1.0 - share, state.q, share, in_place=True)
+        state.mu = problem.mix(state.mu, 1.0 - share, old.weights, share, in_place=True)
         summed = state.g + gradient
         state.z_mu = share * summed
         state.late.share *= 1.0 - share
         state.later.share *= 1.0 - share
-        old = Evaluation(state.w, state.scores, state.q, state.psi, state.near)
         theta = state.longest if search else checked_step(self.step_size, t)
         square, most, shortest = None, theta, 1.0 if problem.dual_set.is_proved else SHORTEST
         while True:
             lam = self._lambda(state, theta)
             # Alg. 1: g_t = β_t (g_{t−1} + Zᵀq_t) and w_{t+1} = w_t − (θ_t/ρ)(g_t + Zᵀq_t)
             state.g = (share * (1.0 - lam) / lam) * summed
-            state.w = old.w - (theta / problem.rho) * (state.g + gradient)
-            state.near = old.near
-            new = state.evaluate(problem)
+            w = old.w - (theta / problem.rho) * (state.g + gradient)
+            state.now = new = problem.evaluate(w, old.near)
             if search:  # the longest step that (B.7) admits here
-                state.gradient = problem.gradient(state.q)
+                state.gradient = problem.gradient(new.weights)
                 square = problem.norm(state.gradient - gradient) ** 2
                 distance = old.psi - new.psi - float(new.weights @ (old.scores - new.scores))
                 most = 2.0 * problem.rho * distance / square if square > 0.0 else theta
@@ -167,9 +165,8 @@ class Momentum(LossMethod):
         # m_t = (ρ/θ_t) Z(w_t − w_{t+1}) = Zg_t + ZZᵀq_t, and so, with g_t = β_t (g_{t−1} + Zᵀq_t),
         # ZZᵀμ_t = ((1 − λ_{t−1}) ZZᵀμ_{t−1} + λ_{t−1} m_t)/(1 + β_t)
         whole = 1.0 + share * (1.0 - lam) / lam
-        moved = state.scores - old.scores
         factor = share * problem.rho / (theta * whole)
-        mix_in_place(state.mu_scores, (1.0 - share) / whole, moved, factor)
+        mix_in_place(state.mu_scores, (1.0 - share) / whole, new.scores - old.scores, factor)
         state.lam, state.theta, state.t = lam, theta, t + 1
 
     def _lambda(self, state: MomentumState, theta: float) -> float:
@@ -249,18 +246,17 @@ class DualNesterov(Momentum):
 
     def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> Any:
         state = NesterovState.begin(problem, options)
-        state.mu = state.nu = state.q
-        state.z_nu = np.full_like(state.w, np.inf)
+        state.mu = state.nu = state.now.weights
+        state.z_nu = np.full_like(state.now.w, np.inf)
         return state
 
     def step(self, problem: MarginProblem, state: Any) -> None:
         lam = checked_lambda(self.schedule, state.t, state.lam)
         size = checked_step(self.step_size, state.t) / (lam * problem.rho)
-        state.nu = problem.mix(state.mu, 1.0 - lam, state.q, lam)
+        state.nu = problem.mix(state.mu, 1.0 - lam, state.now.weights, lam)
         state.z_nu = problem.gradient(state.nu)
-        state.w = state.w - size * state.z_nu
-        state.evaluate(problem)
-        state.mu = problem.mix(state.mu, 1.0 - lam, state.q, lam)
+        state.move_to(problem, state.now.w - size * state.z_nu)
+        state.mu = problem.mix(state.mu, 1.0 - lam, state.now.weights, lam)
         state.lam = lam
         state.t += 1
 

@@ -39,7 +39,7 @@ class Start:
     q: np.ndarray
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Evaluation:
     """What the rows say of a classifier.
 
