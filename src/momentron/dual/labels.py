@@ -18,8 +18,6 @@ from momentron.dual.dualsets import ClassBalanced, DualSet, Simplex
 from momentron.dual.losses import Loss
 from momentron.errors import InputError
 
-__all__ = ["Labels", "ManyClasses", "as_labels"]
-
 
 def as_labels(n_classes: int, fit_intercept: bool, codes: np.ndarray) -> "Labels":
     """The labels of examples whose classes are 0..k−1."""

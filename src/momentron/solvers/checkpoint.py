@@ -238,11 +238,7 @@ def restore_state(state: Any, arrays: Arrays, prefix: str = "state.") -> None:
             if np.isnan(value) or (isinstance(fresh, int) and value < 0):
                 raise unusable(f"{name} is {value}, which is impossible")
             found[name] = value.item()
-    if hasattr(state, "from_arrays"):
-        state.from_arrays(found)
-    else:
-        for name, value in found.items():
-            setattr(state, name, value)
+    getattr(state, "from_arrays", vars(state).update)(found)
 
 
 # --- what a run is -------------------------------------------------------------------------------
