@@ -15,6 +15,7 @@ from momentron.solvers.schedules import (
     checked_lambda,
     checked_step,
     paper_lambda,
+    require_share,
 )
 from momentron.solvers.solver import (
     DEFAULTS,
@@ -143,7 +144,7 @@ class Momentum(LossMethod):
         state.z_mu = share * summed
         state.late.share *= 1.0 - share
         state.later.share *= 1.0 - share
-        theta = state.longest if search else checked_step(self.step_size, t)
+        theta = max(state.longest, SHORTEST) if search else checked_step(self.step_size, t)
         square, most, shortest = None, theta, 1.0 if problem.dual_set.is_proved else SHORTEST
         while True:
             lam = self._lambda(state, theta)
@@ -173,7 +174,8 @@ class Momentum(LossMethod):
         """λ_t: that of the schedule, or with θ_t (1 − λ_t)/λ_t² = θ_{t−1}/λ_{t−1}²."""
         if self.step_size != ADAPTIVE:
             return checked_lambda(self.schedule, state.t, state.lam)
-        ratio = state.theta / (state.lam**2 * theta) if state.t > 0 else 0.0
+        previous = require_share(state.t - 1, state.lam)
+        ratio = state.theta / (previous**2 * theta) if state.t > 0 else 0.0
         return 2.0 / (1.0 + math.sqrt(1.0 + 4.0 * ratio))
 
     def candidates(self, problem: MarginProblem, state: MomentumState) -> Candidates:
@@ -182,7 +184,8 @@ class Momentum(LossMethod):
             mass, averages = float(state.mu.sum()), []
             for past in (state.late, state.later):
                 image = state.z_mu - past.share * past.z_mu
-                upper = problem.norm(image) / (mass - past.share * past.mass)
+                rest = mass - past.share * past.mass
+                upper = problem.norm(image) / rest if rest > 0.0 else math.inf
                 averages.append((upper, image, past))
             upper, image, past = min(averages, key=lambda average: average[0])
             scores = state.mu_scores - past.share * past.scores
@@ -212,7 +215,7 @@ def _dual_rate(state: MomentumState, lam: float, theta: float) -> float:
     The lemma's sum must have no negative term, which needs θ_t(1 − λ_t)/λ_t² ≤ A_t; θ_t that grow
     may break it, and then no rate is claimed from there on.
     """
-    if math.isinf(state.dual_rate):
+    if math.isinf(state.dual_rate) or not state.theta > 0.0:  # which only a checkpoint can be
         return math.inf
     previous = state.lam**2 / state.theta
     holds = theta * (1.0 - lam) / lam**2 <= (1.0 + 1e-9) / previous
