@@ -266,7 +266,7 @@ def test_the_excessive_gap_of_the_smooth_perceptron(scheme):
         assert np.allclose(-problem.gradient(state.q), state.x, atol=1e-12)
         assert state.q.sum() == pytest.approx(1.0) and state.y.sum() == pytest.approx(1.0)
         slack = mu * problem.psi_zero
-        assert problem.margin(state.x, state.scores) >= best - slack / best - ROUNDING
+        assert problem.margin(state.x, mu * state.seen.scores) >= best - slack / best - ROUNDING
         assert problem.norm(state.z_y) ** 2 <= best**2 + 2.0 * slack + ROUNDING
 
 

@@ -243,7 +243,7 @@ class Run:
         longest = problem.to_units_of_x(problem.operator.some_row_length / problem.radius)
         if certificate.upper > max(tol, LARGEST_ROUNDING) * longest:
             return None  # where rounding hides everything, it shows nothing
-        floor = problem.to_units_of_x(problem.resolution)  # all that a witness can reach
+        floor = problem.to_units_of_x(problem.operator.resolution)  # all that a witness can reach
         limit = problem.to_units_of_x(self._vanishing)
         if certificate.lower > 0.0 or certificate.upper > max(limit, floor):
             return None

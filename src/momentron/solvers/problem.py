@@ -66,8 +66,6 @@ class Problem(MarginProblem):
         Whether C is finite.
     longest : float
         max‖z‖, rounded up, in the units of the operator: no weights give a longer Zᵀq.
-    resolution : float
-        The least upper bound that rounding lets weights prove, in units of R.
     row_norms : ndarray of shape (size,)
         Upper bounds of ‖z‖, in the units of the operator.
     weights : ndarray of shape (n,), optional
@@ -87,7 +85,6 @@ class Problem(MarginProblem):
         self.operator, self.labels, self.dual_set = operator, labels, dual_set
         self.penalty, self.is_soft, self.exponent = penalty, penalty.is_soft, operator.exponent
         self.size, self.n_rows, self.rho = labels.size, operator.shape[0], dual_set.rho
-        self.resolution = operator.resolution
         self.weights = None if weights is None else read_only(weights)
         self.classes = read_only(np.array([-1, 1]) if classes is None else classes)
         self.w_shape = self._shape = operator.zeros(*labels.trailing).shape
