@@ -122,11 +122,6 @@ class Labels:
         """The inverse of `all_intercepts`, up to a shift of all classes, which changes nothing."""
         return np.atleast_1d(b) if self.fit_intercept else np.zeros(0)
 
-    @property
-    def circulates(self) -> bool:
-        """Whether weights must flow in circles between the classes."""
-        return self.is_paired and self.fit_intercept
-
 
 class ManyClasses(Labels):
     """z_(i,j) = x_i (e_j − e_c)ᵀ for every example i, of class c, and every other class j.

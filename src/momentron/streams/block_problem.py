@@ -91,7 +91,7 @@ class BlockProblem(Problem):
         Where many classes have intercepts that sum is another pass, as weights depend on a balance
         of all the classes.
         """
-        is_softmax = not self.labels.circulates
+        is_softmax = self.dual_set.n_intercepts <= 1
         scores, found = self.scan(w / self.radius, is_softmax=is_softmax)
         q, psi, near = self.dual_set.link_near(scores, near)
         if is_softmax:
@@ -262,7 +262,7 @@ class BlockCombination:
         if self._seen is None:
             problem, labels = self._problem, self._problem.labels
             # the worst cycle of many classes may be of any rows, which then take another pass
-            n_worst = 0 if labels.circulates else labels.n_classes
+            n_worst = 0 if problem.dual_set.n_intercepts > 1 else labels.n_classes
             scores, found = problem.scan(self.w / problem.radius, n_worst=n_worst)
             vertex, q = problem.dual_set.vertex(scores), problem.no_weights()
             q[vertex.index] = vertex.weight
