@@ -305,7 +305,7 @@ def _claim_weights(problem: Any, state: Any) -> None:
 def _know_classifiers(problem: Any, state: Any) -> None:
     """A stream is told of counts that no run had."""
     arrays = {name: np.zeros_like(array) for name, array in problem.to_arrays().items()}
-    problem.from_arrays(arrays, 0, problem.no_weights())
+    problem.from_arrays(arrays, 0)
 
 
 def _zero_image(problem: Any, state: Any) -> None:

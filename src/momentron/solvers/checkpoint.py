@@ -184,11 +184,10 @@ def restore_run(run: "Run", arrays: Arrays) -> None:
     counts = (following, seconds, n_iter, passes)
     if np.isnan(numbers).any() or not all(0 <= count < 2**53 for count in counts):
         raise unusable(f"its bounds and counts are {numbers.tolist()}")
-    own = {k.removeprefix(PROBLEM): v for k, v in arrays.items() if k.startswith(PROBLEM)}
+    problem.from_arrays({k.removeprefix(PROBLEM): v for k, v in arrays.items()}, int(passes))
+    restore_state(run.state, arrays)
     run.w, run.q = taken("best.w", arrays, run.w), taken("best.q", arrays, run.q)
     run.last_w = taken("best.last_w", arrays, run.last_w)
-    problem.from_arrays(own, int(passes), run.q)
-    restore_state(run.state, arrays)
     run.lower, run.upper, run.next = lower, upper, int(following)
     run.limit.before = seconds
     for row in rows_of_trace(arrays):

@@ -371,9 +371,9 @@ class Problem(MarginProblem):
         """What a checkpoint keeps of the problem."""
         return {}
 
-    def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int, q: np.ndarray) -> None:
-        """Count what an earlier run has done, and check what its file says, with its best weights.
+    def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int) -> None:
+        """Count what an earlier run has done, and check what its file says.
 
-        They prove nothing that is not proved in this run.
+        The file has the run's own arrays, too; they prove nothing that is not proved in this run.
         """
         self.operator.passes = passes

@@ -212,7 +212,7 @@ class BlockProblem(Problem):
             arrays["sums"] = np.array([known.product for known in operator.sums])
         return arrays
 
-    def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int, q: np.ndarray) -> None:
+    def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int) -> None:
         """Rows are read again. Sums of them are what the file says: certificates compute theirs."""
         self.operator.stream.from_arrays(arrays)
         if self.operator.at_hand:
@@ -226,6 +226,7 @@ class BlockProblem(Problem):
             self.working = self.operator.fetch(numbers.astype(np.int64))
             if np.unique(self.working.codes).size != self.classes.size:
                 raise unusable("its working set does not have rows of every class")
+            q = taken("best.q", arrays, np.empty(self.size))
             self.operator.learn_rows(self.labels.mix(q), self.working)
         elif "weights" in arrays:
             count = min(arrays["weights"].shape[:1] or (0,), (KNOWN + 1,))
