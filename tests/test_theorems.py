@@ -26,14 +26,14 @@ class Run:
         dual_set = problem.dual_set
         self.psi0, self.rho = dual_set.psi_zero, dual_set.rho
         state = solver.init(problem)
-        self.margin, self.psi, self.norm = [0.0], [state.psi], [0.0]
+        self.margin, self.psi, self.norm = [0.0], [state.now.psi], [0.0]
         self.lam, self.z_mu, self.z_nu, self.g_norm, self.intervals = [], [], [], [], []
         self.theta, self.potential = [], []
-        self.mass = [state.q.sum()]
-        self.w_alt, self.w_error = np.zeros_like(state.w), []
-        zq0 = problem.gradient(state.q)
+        self.mass = [state.now.weights.sum()]
+        self.w_alt, self.w_error = np.zeros_like(state.now.w), []
+        zq0 = problem.gradient(state.now.weights)
         for _ in range(steps):
-            q_t, mu_before = state.q, state.mu.copy()
+            q_t, mu_before = state.now.weights, state.mu.copy()
             lam_before, t = state.lam, state.t
             solver.step(problem, state)
             self.lam.append(state.lam)
@@ -46,17 +46,17 @@ class Run:
             nu = (1 - state.lam) * state.mu + state.lam * q_t
             self.z_nu.append(np.linalg.norm(problem.gradient(nu)))
             self.g_norm.append(np.linalg.norm(state.g))
-            self.margin.append(problem.margin(state.w, state.scores))
-            self.psi.append(state.psi)
-            self.norm.append(np.linalg.norm(state.w))
-            self.mass.append(state.q.sum())
+            self.margin.append(problem.margin(state.now.w, state.now.scores))
+            self.psi.append(state.now.psi)
+            self.norm.append(np.linalg.norm(state.now.w))
+            self.mass.append(state.now.weights.sum())
             candidates = solver.candidates(problem, state)
             self.intervals.append(candidates.interval)
             # w_t = (Zᵀq_t − Zᵀq_0 − Σ Zᵀμ_{j+1}/λ_j)/ρ (alternative form)
-            mu_next = (1 - state.lam) * state.mu + state.lam * state.q
+            mu_next = (1 - state.lam) * state.mu + state.lam * state.now.weights
             self.w_alt -= problem.gradient(mu_next) / state.lam
-            alternative = (problem.gradient(state.q) - zq0 + self.w_alt) / self.rho
-            self.w_error.append(np.linalg.norm(alternative - state.w))
+            alternative = (problem.gradient(state.now.weights) - zq0 + self.w_alt) / self.rho
+            self.w_error.append(np.linalg.norm(alternative - state.now.w))
         self.z_mu.append(np.linalg.norm(problem.gradient(mu_next)))
         self.inverse_lam = 1.0 / np.array(self.lam)
         self.S = np.cumsum(self.theta * self.inverse_lam)
@@ -229,8 +229,8 @@ def test_momentum_equals_dual_nesterov(loss, fit_intercept, parameters):
     for _ in range(STEPS):
         primal.step(problem, a)
         dual.step(problem, b)
-        assert np.linalg.norm(a.w - b.w) <= 1e-9 * max(1.0, np.linalg.norm(a.w))
-        assert np.max(np.abs(a.q - b.q)) <= 1e-9
+        assert np.linalg.norm(a.now.w - b.now.w) <= 1e-9 * max(1.0, np.linalg.norm(a.now.w))
+        assert np.max(np.abs(a.now.weights - b.now.weights)) <= 1e-9
 
 
 @pytest.mark.parametrize("parameters", [{"schedule": equality_lambda()}, {"step": 0.25}])
