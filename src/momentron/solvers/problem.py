@@ -107,10 +107,16 @@ class Problem(MarginProblem):
         y: Any,
         *,
         loss: str | Loss = "exponential",
-        kernel: KernelChoice | None = None,
+        kernel: Any = None,
         **options: Any,
     ) -> "Problem":
-        """Validate X and y, and state the problem they pose; the options are those of `of`."""
+        """Validate X and y, and state the problem they pose.
+
+        `kernel` is a name, a function, a `Kernel` or a `KernelChoice` with the kernel's parameters;
+        fit_intercept, C and penalty are options as in `max_margin`.
+        """
+        if kernel is not None and not hasattr(kernel, "operator"):
+            kernel = KernelChoice(kernel)
         data = TrainingData.from_arrays(X, y, is_finite=kernel is not None)
         return cls.of(data, loss=as_loss(loss), kernel=kernel, **options)
 
