@@ -24,68 +24,80 @@ import numpy as np
 
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.linear_algebra import add_to_diagonal
-from momentron.arithmetic.squares import by_strips, inverse_in_place, strips_of
+from momentron.arithmetic.squares import factor_in_place, strips_of
 from momentron.arithmetic.threads import in_threads, own_threads
 from momentron.dual.labels import ManyClasses
-from momentron.rows.dense import matvec
 
 SINGLE = np.float32
 RELAXATION = 1.8  # over-relaxation
 GROWTH, LARGEST = 10.0, 1e9  # of ρ where rounding leaves no inverse, and of itself
+PANEL = 256  # rows of a factor that are substituted together
 FLOPS_OF_A_PASS = 400.0  # as many as all that is done to an entry of a table in one step
 
 
 class ShiftedInverse:
-    """The inverse of K/unit + ρI, where `unit` is the mean of K's diagonal; `sums` of its rows.
+    """The inverse of K/unit + ρI by a factor L, where `unit` is the mean of K's diagonal.
 
     A `base`, that of the first rows and columns of K, saves most of the work; its ρ and its unit
-    are taken over.
+    are taken over. `sums` are those of the rows.
     """
 
     def __init__(self, K: np.ndarray, rho: float, base: "ShiftedInverse | None" = None) -> None:
         self.unit: float = base.unit if base else float(K.diagonal().mean()) or 1.0
         self.rho: float = base.rho if base else rho
-        known = base.matrix if base else np.empty((0, 0), SINGLE)
-        matrix = self._bordered(K, known)
-        while matrix is None:  # rounding has made it indefinite
+        L = self._bordered(K, base)
+        while L is None:  # rounding has made it indefinite
             if self.rho > LARGEST:
                 raise np.linalg.LinAlgError("inner products that are not positive semidefinite")
             self.rho *= GROWTH
-            matrix = self._bordered(K, known[:0, :0])
-        self.matrix: np.ndarray = matrix
-        self.sums = matrix.sum(axis=0)
+            L = self._bordered(K, None)
+        self.L: np.ndarray = L
+        self._strips = strips_of(0, K.shape[0], PANEL)
+        self._corners = [np.linalg.inv(np.tril(L[own, own])) for own in self._strips]
+        self.sums = self.times(np.ones((K.shape[0], 1), SINGLE))[:, 0]
 
-    def _bordered(self, K: np.ndarray, A: np.ndarray) -> np.ndarray | None:
-        """From the inverse A of a leading block, which may have no rows, if that goes well.
+    def _bordered(self, K: np.ndarray, base: "ShiftedInverse | None") -> np.ndarray | None:
+        """From the factor of a leading block, if there is one, if that goes well.
 
-        With B the columns next to the block, Y = AB, and G the inverse of the Schur complement:
-
-            A + YGYᵀ   −YG
-              −GYᵀ      G
+        Below it is Yᵀ with LY = B, the columns next to the block; then the factor of what K − YᵀY
+        is there. Only lower halves count.
         """
-        m, n = A.shape[0], K.shape[0]
-        if m == n:
-            return A
-        B = (K[:m, m:] / self.unit).astype(SINGLE)
-        Y = matvec(A, B).astype(SINGLE)
+        m, n = 0 if base is None else base.L.shape[0], K.shape[0]
+        if base is not None and m == n:
+            return base.L
         G = np.divide(K[m:, m:], self.unit, out=np.empty((n - m, n - m), SINGLE)).T
         add_to_diagonal(G, self.rho)
-        if m > 0:
-            G -= B.T @ Y
-        if not inverse_in_place(G)[1]:
-            return None
-        if m == 0:
-            return G.T
-        inverse = np.empty((n, n), SINGLE)
-        inverse[:m, m:] = -matvec(Y, G)
-        inverse[m:, :m] = inverse[:m, m:].T
-        inverse[m:, m:] = G
+        L = np.empty((n, n), SINGLE, order="F") if base else G
+        if base is not None:
+            Y = (K[:m, m:] / self.unit).astype(SINGLE)
+            base.substitute(Y)
+            G -= Y.T @ Y
+            L[:m, :m], L[m:, :m] = base.L, Y.T
+        factor, exists = factor_in_place(G)
+        L[m:, m:] = factor
+        return L if exists else None
 
-        def fill(rows: slice) -> None:
-            inverse[rows, :m] = A[rows] - inverse[rows, m:] @ Y.T
+    def times(self, right: np.ndarray) -> np.ndarray:
+        """The inverse times some columns, which threads share."""
+        X = right.astype(SINGLE)
 
-        by_strips(fill, A.shape)
-        return inverse
+        def solve(columns: slice) -> None:
+            self.substitute(X[:, columns])
+            for own, corner in zip(self._strips[::-1], self._corners[::-1], strict=True):
+                below = slice(own.stop, None)
+                known = self.L[below, own].T @ X[below, columns]
+                X[own, columns] = corner.T @ (X[own, columns] - known)
+
+        threads = own_threads(float(self.L.size) * X.shape[1])
+        in_threads(solve, strips_of(0, X.shape[1], -(-X.shape[1] // threads)))
+        return X
+
+    def substitute(self, X: np.ndarray) -> None:
+        """L⁻¹X, in the place of X."""
+        for own, corner in zip(self._strips, self._corners, strict=True):
+            require_time()
+            done = slice(0, own.start)
+            X[own] = corner @ (X[own] - self.L[own, done] @ X[done])
 
 
 class Splitting:
@@ -118,7 +130,7 @@ class Splitting:
         for _ in range(steps):
             require_time()
             self._right = self._target + self._defect + rho * (self._Z - self._U)
-            self._B = matvec(inverse.matrix, self._right).astype(SINGLE)
+            self._B = inverse.times(self._right)
             if self.labels.fit_intercept:
                 b = self._B.sum(axis=0, dtype=np.float64) / inverse.sums.sum(dtype=np.float64)
                 self.b = b - b.sum() / k
