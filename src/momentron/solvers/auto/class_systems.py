@@ -171,7 +171,7 @@ class ClassBlocks:
         if self._has_border:
             border = self._borders[:, c].astype(B.dtype)
             B = np.block([[B, border[:-1, None]], [border]])
-            B[-1, -1] *= 1.0 + 100.0 * np.finfo(B.dtype).eps  # rounding keeps it definite
+        np.fill_diagonal(B, B.diagonal() * (1.0 + 100.0 * np.finfo(B.dtype).eps))
         self._inverses[c] = _inverse(B)
 
     def _hold_diagonal(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
