@@ -24,19 +24,18 @@ import numpy as np
 
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.linear_algebra import add_to_diagonal
-from momentron.arithmetic.squares import factor_in_place, strips_of
+from momentron.arithmetic.squares import Factor, factor_in_place, strips_of
 from momentron.arithmetic.threads import in_threads, own_threads
 from momentron.dual.labels import ManyClasses
 
 SINGLE = np.float32
 RELAXATION = 1.8  # over-relaxation
 GROWTH, LARGEST = 10.0, 1e9  # of ρ where rounding leaves no inverse, and of itself
-PANEL = 256  # rows of a factor that are substituted together
 FLOPS_OF_A_PASS = 400.0  # as many as all that is done to an entry of a table in one step
 
 
 class ShiftedInverse:
-    """The inverse of K/unit + ρI by a factor L, where `unit` is the mean of K's diagonal.
+    """The inverse of K/unit + ρI by a factor, where `unit` is the mean of K's diagonal.
 
     A `base`, that of the first rows and columns of K, saves most of the work; its ρ and its unit
     are taken over. `sums` are those of the rows.
@@ -45,59 +44,35 @@ class ShiftedInverse:
     def __init__(self, K: np.ndarray, rho: float, base: "ShiftedInverse | None" = None) -> None:
         self.unit: float = base.unit if base else float(K.diagonal().mean()) or 1.0
         self.rho: float = base.rho if base else rho
-        L = self._bordered(K, base)
+        L = self._bordered(K, base and base.factor)
         while L is None:  # rounding has made it indefinite
             if self.rho > LARGEST:
                 raise np.linalg.LinAlgError("inner products that are not positive semidefinite")
             self.rho *= GROWTH
             L = self._bordered(K, None)
-        self.L: np.ndarray = L
-        self._strips = strips_of(0, K.shape[0], PANEL)
-        self._corners = [np.linalg.inv(np.tril(L[own, own])) for own in self._strips]
-        self.sums = self.times(np.ones((K.shape[0], 1), SINGLE))[:, 0]
+        self.factor = Factor(L)
+        self.sums = self.factor.solve(np.ones(K.shape[0]))
 
-    def _bordered(self, K: np.ndarray, base: "ShiftedInverse | None") -> np.ndarray | None:
-        """From the factor of a leading block, if there is one, if that goes well.
+    def _bordered(self, K: np.ndarray, base: Factor | None) -> np.ndarray | None:
+        """The factor, from that of a leading block if there is one, if that goes well.
 
-        Below it is Yᵀ with LY = B, the columns next to the block; then the factor of what K − YᵀY
-        is there. Only lower halves count.
+        Below the block's L is Yᵀ with LY = B, the columns next to the block; then comes the factor
+        of what YᵀY leaves of K.
         """
-        m, n = 0 if base is None else base.L.shape[0], K.shape[0]
+        n, m = K.shape[0], 0 if base is None else base.L.shape[0]
         if base is not None and m == n:
             return base.L
         G = np.divide(K[m:, m:], self.unit, out=np.empty((n - m, n - m), SINGLE)).T
         add_to_diagonal(G, self.rho)
-        L = np.empty((n, n), SINGLE, order="F") if base else G
+        L = G
         if base is not None:
+            L = np.empty((n, n), SINGLE, order="F")
             Y = (K[:m, m:] / self.unit).astype(SINGLE)
             base.substitute(Y)
             G -= Y.T @ Y
             L[:m, :m], L[m:, :m] = base.L, Y.T
-        factor, exists = factor_in_place(G)
-        L[m:, m:] = factor
+        L[m:, m:], exists = factor_in_place(G)
         return L if exists else None
-
-    def times(self, right: np.ndarray) -> np.ndarray:
-        """The inverse times some columns, which threads share."""
-        X = right.astype(SINGLE)
-
-        def solve(columns: slice) -> None:
-            self.substitute(X[:, columns])
-            for own, corner in zip(self._strips[::-1], self._corners[::-1], strict=True):
-                below = slice(own.stop, None)
-                known = self.L[below, own].T @ X[below, columns]
-                X[own, columns] = corner.T @ (X[own, columns] - known)
-
-        threads = own_threads(float(self.L.size) * X.shape[1])
-        in_threads(solve, strips_of(0, X.shape[1], -(-X.shape[1] // threads)))
-        return X
-
-    def substitute(self, X: np.ndarray) -> None:
-        """L⁻¹X, in the place of X."""
-        for own, corner in zip(self._strips, self._corners, strict=True):
-            require_time()
-            done = slice(0, own.start)
-            X[own] = corner @ (X[own] - self.L[own, done] @ X[done])
 
 
 class Splitting:
@@ -130,7 +105,7 @@ class Splitting:
         for _ in range(steps):
             require_time()
             self._right = self._target + self._defect + rho * (self._Z - self._U)
-            self._B = inverse.times(self._right)
+            self._B = inverse.factor.solve(self._right)
             if self.labels.fit_intercept:
                 b = self._B.sum(axis=0, dtype=np.float64) / inverse.sums.sum(dtype=np.float64)
                 self.b = b - b.sum() / k
