@@ -7,7 +7,6 @@ fraction of a second, as fast as the one call.
 """
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -106,10 +105,47 @@ def factor_in_place(M: np.ndarray) -> tuple[np.ndarray, bool]:
     return M, True
 
 
+def inverse_in_place(M: np.ndarray) -> tuple[np.ndarray, bool]:
+    """(M⁻¹, exists), both halves of it, in the place of M: L⁻ᵀL⁻¹, some columns at a time.
+
+    Parameters
+    ----------
+    M : ndarray of shape (n, n), float32 or float64, F-ordered
+        Positive definite, or the inverse does not exist; its lower half counts.
+    """
+    L, exists = factor_in_place(M)
+    if not exists:
+        return M, False
+    n, (_, trsm) = M.shape[0], _routines(M)
+    strips = strips_of(0, n, PANEL)
+    inverses: list[np.ndarray] = [M] * len(strips)  # of L: each from its own first row on
+
+    def invert(number: int) -> None:
+        start = strips[number].start
+        Y = np.zeros((n - start, strips[number].stop - start), M.dtype)
+        np.fill_diagonal(Y, 1.0)
+        for rows in strips[number:]:
+            own, before = slice(rows.start - start, rows.stop - start), rows.start - start
+            Y[own] -= L[rows, start : rows.start] @ Y[:before]
+            Y[own] = trsm(1.0, L[rows, rows], Y[own], lower=1)
+        inverses[number] = Y
+
+    def multiply(pair: tuple[int, int]) -> None:
+        below, beside = pair
+        rows, columns = strips[below], strips[beside]
+        left, right = inverses[below], inverses[beside][rows.start - columns.start :]
+        M[rows, columns] = left.T @ right
+        if below > beside:
+            M[columns, rows] = M[rows, columns].T
+
+    numbers = range(len(strips))
+    in_threads(invert, numbers)
+    in_threads(multiply, [(i, j) for i in numbers for j in range(i + 1)])
+    return M, True
+
+
 class Factor:
     """Systems of a positive definite matrix, by its lower Cholesky factor and our own threads.
-
-    Small ones are solved by the inverse, which is one product.
 
     Parameters
     ----------
@@ -118,35 +154,22 @@ class Factor:
     """
 
     def __init__(self, L: np.ndarray) -> None:
-        self.L, self._inverse = L, None
-        if L.shape[0] <= ONE_CALL:
-            is_single = L.dtype == np.float32
-            potri = lapack.spotri if is_single else lapack.dpotri
-            self._inverse = potri(L, lower=1)[0]  # of which only the lower half counts
-            self._times = (blas.ssymv, blas.ssymm) if is_single else (blas.dsymv, blas.dsymm)
-
-    @cached_property
-    def _panels(self) -> list[tuple[slice, np.ndarray]]:
-        """Runs of rows, and the inverses of the triangles there."""
-        strips = strips_of(0, self.L.shape[0], PANEL)
-        return [(own, np.linalg.inv(np.tril(self.L[own, own]))) for own in strips]
+        self.L, strips = L, strips_of(0, L.shape[0], PANEL)
+        self._panels = [(own, np.linalg.inv(np.tril(L[own, own]))) for own in strips]
 
     def solve(self, B: np.ndarray) -> np.ndarray:
         """The inverse times B, whose columns threads share, in the precision of L."""
         X = B.astype(self.L.dtype)
-        if self._inverse is not None:
-            return np.asarray(self._times[X.ndim - 1](1.0, self._inverse, X, lower=1))
-        Y = X.reshape(X.shape[0], -1)
 
         def finish(part: slice) -> None:
-            Z = Y[:, part]
+            Z = X[:, part]
             self.substitute(Z)
             for own, corner in self._panels[::-1]:
                 below = slice(own.stop, None)
                 Z[own] = corner.T @ (Z[own] - self.L[below, own].T @ Z[below])
 
-        width = -(-Y.shape[1] // own_threads(float(self.L.size) * Y.shape[1]))
-        in_threads(finish, strips_of(0, Y.shape[1], width))
+        width = -(-X.shape[1] // own_threads(float(self.L.size) * X.shape[1]))
+        in_threads(finish, strips_of(0, X.shape[1], width))
         return X
 
     def substitute(self, X: np.ndarray) -> None:

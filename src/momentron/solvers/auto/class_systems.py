@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.linear_algebra import add_to_diagonal
-from momentron.arithmetic.squares import Factor, factor_in_place
+from momentron.arithmetic.squares import inverse_in_place
 from momentron.arithmetic.threads import in_threads
 from momentron.dual.labels import ManyClasses
 from momentron.rows import DenseOperator, MatrixOperator, SparseOperator
@@ -120,7 +120,7 @@ class Hessian:
 
 
 class ClassBlocks:
-    """Factors of the Hessian's diagonal blocks; kept while the active pairs change little.
+    """The inverse of the Hessian's diagonal blocks; kept while the active pairs change little.
 
     A block is held by its rows, or as a matrix: only its diagonal where there is no room for it, or
     where that takes longer.
@@ -130,9 +130,8 @@ class ClassBlocks:
         self.hessian, self.C, weights = hessian, hessian.C, hessian.diagonals()
         self._has_border = hessian.labels.fit_intercept
         self._borders = hessian.adjoint(weights) if self._has_border else weights[:0]
-        self._by_rows: dict[int, tuple[np.ndarray, Factor, np.ndarray]] = {}  # (S_c, G_c, G_c 1)
-        self._blocks: dict[int, Factor] = {}  # bordered
-        self._inverses: dict[int, np.ndarray] = {}  # of diagonals
+        self._by_rows: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # (S_c, G_c)
+        self._inverses: dict[int, np.ndarray] = {}  # of bordered blocks, or of their diagonals
         in_threads(lambda task: task[0](*task[1:]), list(self._plan(weights, settings)))
 
     def _plan(
@@ -159,8 +158,7 @@ class ClassBlocks:
     def _hold_by_rows(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
         X = self.hessian.some(S)
         K = _dense(X @ X.T)
-        G = _factor(add_to_diagonal(K, (1.0 / D).astype(K.dtype)))
-        self._by_rows[c] = S, G, G.solve(np.ones(S.size))
+        self._by_rows[c] = S, _inverse(add_to_diagonal(K, (1.0 / D).astype(K.dtype)))
 
     def _hold_inverse(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
         (_, d), roots = self.hessian.rows.shape, np.sqrt(D).astype(self.hessian.dtype)
@@ -174,7 +172,7 @@ class ClassBlocks:
             border = self._borders[:, c].astype(B.dtype)
             B = np.block([[B, border[:-1, None]], [border]])
             B[-1, -1] *= 1.0 + 100.0 * np.finfo(B.dtype).eps  # rounding keeps it definite
-        self._blocks[c] = _factor(B)
+        self._inverses[c] = _inverse(B)
 
     def _hold_diagonal(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
         X = self.hessian.some(S)
@@ -186,17 +184,17 @@ class ClassBlocks:
         z, width = r.copy(), self.hessian.width
         z[width:] = 0.0
         for c, inverse in self._inverses.items():
-            z[:, c] = inverse * r[:, c]
-        for c, block in self._blocks.items():
-            z[:, c] = block.solve(r[:, c])
+            own = r[:, c].astype(inverse.dtype)
+            z[:, c] = inverse @ own if inverse.ndim > 1 else inverse * own
         if not self._by_rows:
             return z
         columns = list(self._by_rows)
         products = self.hessian.products(z[:, columns])  # z = r there, without the intercepts
         spread = np.zeros_like(products)
-        for place, (c, (S, G, sums)) in enumerate(self._by_rows.items()):
-            spread[S, place] = G.solve(products[S, place])
+        for place, (c, (S, G)) in enumerate(self._by_rows.items()):
+            spread[S, place] = G @ products[S, place]
             if self._has_border:
+                sums = G.sum(axis=1)
                 z[-1, c] = (r[-1, c] - spread[S, place].sum()) / sums.sum()
                 spread[S, place] += sums * z[-1, c]
         z[:width, columns] -= self.hessian.adjoint(spread)[:width]
@@ -215,11 +213,11 @@ def _dense(A: Any) -> np.ndarray:
     return A if isinstance(A, np.ndarray) else np.asarray(A.toarray())
 
 
-def _factor(A: np.ndarray) -> Factor:
-    """That of a positive definite matrix, in its own precision if that keeps it so."""
+def _inverse(A: np.ndarray) -> np.ndarray:
+    """The inverse of a positive definite matrix, in its own precision if that keeps it so."""
     for precision, raised in (A.dtype, 0.0), (np.float64, 0.0), (np.float64, 1e-13):
         M = np.array(A, precision, order="F")
-        L, exists = factor_in_place(add_to_diagonal(M, raised * M.diagonal()))
+        inverse, exists = inverse_in_place(add_to_diagonal(M, raised * M.diagonal()))
         if exists:
-            return Factor(L)
+            return inverse
     raise np.linalg.LinAlgError("a class block is not positive definite")

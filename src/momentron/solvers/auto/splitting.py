@@ -51,7 +51,7 @@ class ShiftedInverse:
             self.rho *= GROWTH
             L = self._bordered(K, None)
         self.factor = Factor(L)
-        self.sums = self.factor.solve(np.ones(K.shape[0]))
+        self.sums = self.factor.solve(np.ones((K.shape[0], 1)))[:, 0]
 
     def _bordered(self, K: np.ndarray, base: Factor | None) -> np.ndarray | None:
         """The factor, from that of a leading block if there is one, if that goes well.
