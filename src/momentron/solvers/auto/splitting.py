@@ -10,7 +10,7 @@ directions (Boyd et al. 2011, section 5.2) treat them in turn,
 
     B = (K + ρI)⁻¹(E + ρ(Z − U)),    Z = projection of B + U,    U ← U + B − Z,
 
-with E one at the own labels: a product with a matrix that is inverted once, in single precision,
+with E one at the own labels: a solve with a matrix that is factored once, in single precision,
 and a threshold for each row. With intercepts the columns of B add up to zero as well, and their
 multipliers are the intercepts. With slack the objective has Σα²/(2C) as well, which goes with the
 set: weights are ρC/(1 + ρC) of what the projection would make them. B is the better
@@ -44,13 +44,13 @@ class ShiftedInverse:
     def __init__(self, K: np.ndarray, rho: float, base: "ShiftedInverse | None" = None) -> None:
         self.unit: float = base.unit if base else float(K.diagonal().mean()) or 1.0
         self.rho: float = base.rho if base else rho
-        L = self._bordered(K, base and base.factor)
+        L = self._bordered(K, base.factor if base else None)
         while L is None:  # rounding has made it indefinite
             if self.rho > LARGEST:
                 raise np.linalg.LinAlgError("inner products that are not positive semidefinite")
             self.rho *= GROWTH
             L = self._bordered(K, None)
-        self.factor = Factor(L)
+        self.factor: Factor = Factor(L)
         self.sums = self.factor.solve(np.ones((K.shape[0], 1)))[:, 0]
 
     def _bordered(self, K: np.ndarray, base: Factor | None) -> np.ndarray | None:
