@@ -181,6 +181,8 @@ class Run:
             raise SolverError(f"a method must propose real numbers: {error}") from None
         if candidates.refined is not None:
             self._refined = problem.admitted_pair(*candidates.refined)
+        if candidates.gives_up:
+            self._vanishing = self.budget.tol
         best = max(range(len(margins)), key=margins.__getitem__)
         if margins[best] > self.lower:
             self.w = admitted(primals[best].w, problem.w_shape, "w")

@@ -274,6 +274,8 @@ class Candidates:
     refined : (ndarray, ndarray), optional
         (w, q) with more digits than float64 has, for a gap that float64 cannot close: in extended
         precision, or in whole numbers (see `certify`).
+    gives_up : bool
+        Whether margins below tol are left alone, whatever `Solver.vanishing` says.
     """
 
     primals: list[Primal]
@@ -282,6 +284,7 @@ class Candidates:
     interval: tuple[float, float] | None = None
     ending: Status | None = None
     refined: tuple[np.ndarray, np.ndarray] | None = None
+    gives_up: bool = False
 
 
 DEFAULTS = RunOptions()
