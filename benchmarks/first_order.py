@@ -112,11 +112,13 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
 
 def draw(rows: dict[str, dict[str, Any]], path: Path) -> None:
     """One panel per problem: the gap against passes."""
-    from momentron.views.display.style import CLASS_COLOURS, saved_figure, styled
+    from momentron.views.display.style import CLASS_COLOURS, GREY, YELLOW, saved_figure, styled
 
+    colours = [GREY if colour == YELLOW else colour for colour in CLASS_COLOURS]  # seen on white
     figure, panels = saved_figure(2, 3, size=(11.0, 6.2))
+    figure.get_layout_engine().set(wspace=0.03, hspace=0.04)
     for axes, (title, row) in zip(panels.flat, rows.items(), strict=False):
-        for (name, measured), colour in zip(row.items(), CLASS_COLOURS, strict=True):
+        for (name, measured), colour in zip(row.items(), colours, strict=True):
             done, gaps = (np.array(part) for part in measured["curve"])
             shown = (gaps < 1.0) & (gaps > 0.0)
             # it is hidden by the smooth perceptron otherwise

@@ -25,10 +25,11 @@ from typing import Any
 import numpy as np
 
 from momentron.data.arrayfile import read_arrays
-from momentron.datasets import make_nonseparable, make_separable
+from momentron.datasets import make_separable
 from momentron.solvers.checkpoint import TITLE
 from momentron.views.trace import Row
 from tests.counters import peak_resident
+from tests.makers import make_nonseparable
 
 MARGIN = 0.1
 SUPPORT = 150

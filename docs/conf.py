@@ -170,6 +170,9 @@ html_theme_options = {
     "back_to_top_button": False,
 }
 html_context = {"default_mode": "auto"}
+if repository := os.environ.get("GITHUB_REPOSITORY"):  # "owner/name", where GitHub builds the site
+    html_theme_options["github_url"] = f"https://github.com/{repository}"
+    html_theme_options["navbar_end"] = ["theme-switcher", "navbar-icon-links"]
 html_sidebars = {"index": [], "get-started": [], "benchmarks": []}
 
 

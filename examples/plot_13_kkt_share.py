@@ -83,7 +83,7 @@ for (name, tracker), colour in zip(trackers.items(), ("#0072b2", "#d55e00"), str
     left.plot(at, looks["share"], "o-", markersize=3, color=colour, label=name)
     right.plot(at, looks["angle"], "o-", markersize=3, color=colour, label=name)
     bound = np.degrees(np.arccos(np.clip(looks["share"], -1.0, 1.0)))
-    right.plot(at, bound, ":", color=colour)
+    right.plot(at, bound, ":", color=colour, label="arc cosine of the share")
 left.axhline(1.0, color="0.6", linewidth=0.8)
 left.axhline(0.0, color="0.6", linewidth=0.8)
 left.set(xscale="log", xlabel="step (the first: untrained)", title="KKT share, certified")
@@ -94,6 +94,7 @@ right.set(
     title="degrees to the best direction in the kernel",
 )
 left.legend(frameon=False)
+right.legend(frameon=False)
 plt.show()
 
 # %%

@@ -133,17 +133,18 @@ class ProgressiveRescaling(NormalizedGradient):
         return RescaledState.begin(problem, options)
 
     def step(self, problem: MarginProblem, state: Any) -> None:
-        gradient, share = problem.gradient(state.q), 2.0 / (state.t + 2.0)
-        state.mu = problem.mix(state.mu, 1.0 - share, state.q, share, in_place=True)
+        q, share = state.now.weights, 2.0 / (state.t + 2.0)
+        gradient = problem.gradient(q)
+        state.mu = problem.mix(state.mu, 1.0 - share, q, share, in_place=True)
         state.z_mu = (1.0 - share) * state.z_mu + share * gradient
-        state.w = state.w - self.coefficient(problem, state) * gradient
-        after, length = state.t + 1 - self.warm_up, problem.norm(state.w)
+        w = state.now.w - self.coefficient(problem, state) * gradient
+        after, length = state.t + 1 - self.warm_up, problem.norm(w)
         if after >= 0 and length > 0.0:
             if after % self.every == 0:
                 state.radius = self.ratio * state.radius if state.radius > 0.0 else length
             if after % self.every == 0 or length > state.radius:
-                state.w *= state.radius / length
-        state.evaluate(problem)
+                w *= state.radius / length
+        state.move_to(problem, w)
         state.t += 1
 
 

@@ -3,10 +3,12 @@
     python tests/power.py
 
 computes it for each row of docs/paper/line-by-line.md that has a constant, and writes it into the
-column "power" of the tables there, between the markers. 1.00 is tight: with any smaller constant
-the test would fail. `test_power.py` compares the page with what is computed.
+column "power" of the tables there, between the markers. 1.00 is tight: a smaller constant would be
+false. `test_power.py` compares the page with what is computed, so that it fails with any smaller
+share; the tests that a row names run on other data, too, and may use less.
 """
 
+import argparse
 import functools
 import math
 from pathlib import Path
@@ -14,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import shares
 from literal import lone, lopsided
-from shares import Descended, Followed, copies
+from shares import Descended, Followed, copies, lone_runs, lopsided_runs
 from test_sampling_theorem import DELTA, Runs, most
 from test_statements import small
 from test_theorems import equality_lambda
@@ -27,18 +29,6 @@ NOTHING, COLUMN = "–", 2
 
 
 # --- problems -----------------------------------------------------------------------------------
-
-
-@functools.cache
-def lopsided_runs():
-    pairs = [(20, 0.5), (1000, 0.9), (10**6, 0.01), (10**6, 0.9), (10**6, 0.99)]
-    return [copies(lopsided, best, n, steps=400) for n, best in pairs]
-
-
-@functools.cache
-def lone_runs():
-    pairs = [(2, 0.3), (20, 0.5), (10**6, 0.3), (10**6, 0.99), (10**6, 0.0)]
-    return [copies(lone, best, n) for n, best in pairs]
 
 
 @functools.cache
@@ -230,4 +220,5 @@ def write(page=PAGE):
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description="Write the powers into the page.").parse_args()
     write()

@@ -1,14 +1,15 @@
 """What share of its constant an inequality of the paper uses, at each t of a run.
 
-A share above 1 would refute the inequality. The largest share over the problems of the tests is
-the power of the test: with any smaller constant it would fail. A run is a `Followed` path of the
-literal algorithm, or the `Run` of `test_theorems`, which follows the library's.
+A share above 1 would refute the inequality. The largest share over the problems of `power.py` is
+the power of the tests: with any smaller constant one of them would fail. A run is a `Followed`
+path of the literal algorithm, or the `Run` of `test_theorems`, which follows the library's.
 """
 
+import functools
 import math
 
 import numpy as np
-from literal import dual_path, lone, repeated
+from literal import dual_path, lone, lopsided, repeated
 
 from momentron.dual.losses import Exponential, Logistic, ShiftedLogistic
 
@@ -50,6 +51,18 @@ def copies(rows, best, n, **options):
     run = Followed(rows(2, best), best, counts=[1, n - 1], **options)
     run.q_bar = np.array([1.0, 0.0]) if rows is lone else np.array([0.5, 0.5])
     return run
+
+
+@functools.cache
+def lopsided_runs():
+    pairs = [(20, 0.5), (1000, 0.9), (10**6, 0.01), (10**6, 0.9), (10**6, 0.99)]
+    return [copies(lopsided, best, n, steps=400) for n, best in pairs]
+
+
+@functools.cache
+def lone_runs():
+    pairs = [(2, 0.3), (20, 0.5), (10**6, 0.3), (10**6, 0.99), (10**6, 0.0)]
+    return [copies(lone, best, n) for n, best in pairs]
 
 
 def iterations(run):

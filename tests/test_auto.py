@@ -5,14 +5,10 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from makers import make_nonseparable, make_sparse_separable, make_touching
 
 from momentron import Status, max_margin
-from momentron.datasets import (
-    make_nonseparable,
-    make_separable,
-    make_sparse_separable,
-    make_touching,
-)
+from momentron.datasets import make_separable
 from momentron.dual.dualsets import Simplex
 from momentron.dual.losses import Exponential
 from momentron.solvers.auto import newton

@@ -10,10 +10,11 @@ import sys
 import numpy as np
 import pytest
 from command_line import run
+from makers import make_nonseparable
 from sklearn.metrics.pairwise import rbf_kernel
 
 from momentron import max_margin
-from momentron.datasets import make_nonseparable, make_separable
+from momentron.datasets import make_separable
 
 
 @pytest.fixture

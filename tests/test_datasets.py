@@ -13,17 +13,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from makers import make_nonseparable, make_sparse_separable, make_touching
 from scipy import sparse
 
-from momentron.datasets import (
-    DATASETS,
-    load,
-    loaders,
-    make_nonseparable,
-    make_separable,
-    make_sparse_separable,
-    make_touching,
-)
+from momentron.datasets import DATASETS, load, loaders, make_separable
 from momentron.errors import InputError
 
 needs_data = pytest.mark.skipif(

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from makers import make_nonseparable
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -29,7 +30,7 @@ from momentron import (
     Status,
     max_margin,
 )
-from momentron.datasets import make_nonseparable, make_separable
+from momentron.datasets import make_separable
 from momentron.estimators.shared import warn_of
 from momentron.fitting.fits import Fits
 from momentron.rows.kernels import PrecomputedKernel

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from momentron.separability import Design
 from momentron.separability.cone import Cone
 from momentron.solvers.rational.systems import PRIME
 
@@ -58,9 +59,10 @@ def test_vectors_sums_and_residues_are_those_by_hand(family, link, labels, inter
     X = rng.choice([0.0, *values], (12, 3))
     X[:3] = np.diag([0.1, 0.1, 0.1])
     y = np.append(labels, rng.choice(labels, 12 - len(labels)))
-    options = {"family": family, "link": link, "fit_intercept": intercept, "decimals": decimals}
+    model = {"family": family, "link": link, "fit_intercept": intercept}
     weights = np.arange(12) != 7  # row 7 is left out
-    cones = [Cone(form, y, sample_weight=weights, **options) for form in (X, sp.csr_array(X))]
+    designs = [Design.of(form, y, weights, **model) for form in (X, sp.csr_array(X))]
+    cones = [Cone(design, decimals) for design in designs]
     for cone in cones:
         expected, names = [], []
         for i in np.flatnonzero(weights).tolist():

@@ -38,7 +38,7 @@ def overlapping(n=600, d=5, k=2, seed=0):
     return X * 10.0 ** rng.integers(-4, 5, d), y
 
 
-def errors(X, y, w, b):
+def errors(X, y, w, b, _predictor=None):
     outputs = X @ w + b
     predicted = outputs > 0.0 if outputs.ndim == 1 else outputs.argmax(axis=1)
     return np.mean(predicted != y)
@@ -114,7 +114,7 @@ def test_few_landmarks_and_few_rows_serve(monkeypatch):
     found = fallback(Problem.from_data(X, y))
     assert errors(X, y, *found) <= peer_errors(X, y) + 0.03
     problem = Problem.from_data(X, y, kernel=KernelChoice("rbf"))
-    w, b = fallback(problem)
+    w, b, _ = fallback(problem)
     assert np.count_nonzero(w[0].any(axis=1)) <= 63
     assert np.mean((w[1] + b).argmax(axis=1) != y) <= peer_errors(X, y) + 0.03
 
@@ -277,7 +277,7 @@ def test_where_time_is_over_at_once_the_nearest_mean_classifies(k, fit_intercept
     for rows in (X, sp.csr_array(X)):
         problem = Problem.from_data(rows, y, fit_intercept=fit_intercept)
         with until(time.perf_counter() - 1.0):
-            w, b = fallback(problem, seconds=0.0)
+            w, b, _ = fallback(problem, seconds=0.0)
         outputs = X @ np.ldexp(w, -problem.exponent) + b
         predicted = (outputs > 0).astype(int) if k == 2 else outputs.argmax(axis=1)
         assert np.mean(predicted != y) < 0.25

@@ -50,7 +50,7 @@ def test_windows_are_averages_of_the_later_weights(scheme, step):
     solver = Momentum(step=step)
     state, seen, shares = solver.init(problem), [], []
     for t in range(70):
-        seen.append(state.q.copy())
+        seen.append(state.now.weights.copy())
         shares.append(state.lam)
         solver.step(problem, state)
         found = solver.candidates(problem, state)
@@ -123,14 +123,18 @@ def test_measured_steps_keep_the_inequality_and_the_theorem(scheme, loss):
     solver = Momentum(step="adaptive")
     state, total, steps = solver.init(problem), 0.0, []
     for t in range(150):
-        old, before, start = (state.q, state.psi, state.scores), state.gradient, state.lam
+        old, before, start = (
+            (state.now.weights, state.now.psi, state.now.scores),
+            state.gradient,
+            state.lam,
+        )
         rate = state.theta / state.lam**2
         solver.step(problem, state)
-        moved = problem.gradient(state.q - old[0])
+        moved = problem.gradient(state.now.weights - old[0])
         assert np.allclose(state.gradient - before, moved, atol=1e-12)
         distance = before_after(old, state)
         square = problem.norm(moved) ** 2
-        sizes = 1.0 + abs(before_sizes(old)) + np.abs(old[2] - state.scores).max()
+        sizes = 1.0 + abs(before_sizes(old)) + np.abs(old[2] - state.now.scores).max()
         noise = 1e-14 * sizes
         assert state.theta * square <= 2.0 * problem.rho * (distance + noise)
         assert state.theta * (1 - state.lam) / state.lam**2 <= (rate if t else 0.0) * (1 + 1e-9)
@@ -138,7 +142,7 @@ def test_measured_steps_keep_the_inequality_and_the_theorem(scheme, loss):
         steps.append(state.theta)
         total += state.theta / state.lam
         assert state.theta / state.lam**2 == pytest.approx(total, rel=1e-9)
-        margin = problem.margin(state.w, state.scores)
+        margin = problem.margin(state.now.w, state.now.scores)
         excess = state.potential - problem.psi_zero
         assert 0.0 <= excess <= 1e-6
         bound = best - problem.rho * state.potential / (best * total)
@@ -152,7 +156,7 @@ def test_measured_steps_keep_the_inequality_and_the_theorem(scheme, loss):
 
 def before_after(old, state):
     """D(q′, q) from ψ, scores and weights."""
-    return old[1] - state.psi - float(state.q @ (old[2] - state.scores))
+    return old[1] - state.now.psi - float(state.now.weights @ (old[2] - state.now.scores))
 
 
 def before_sizes(old):
@@ -213,14 +217,18 @@ def test_the_interval_holds_after_any_start(scheme, step):
     for _ in range(100):
         reference.step(problem, state)
     rng, b = np.random.default_rng(0), np.zeros(problem.classes.size)
-    starts = {"good": state.w, "wrong": -state.w, "random": rng.normal(size=state.w.shape)}
+    starts = {
+        "good": state.now.w,
+        "wrong": -state.now.w,
+        "random": rng.normal(size=state.now.w.shape),
+    }
     for name, direction in starts.items():
         unit = direction / problem.norm(direction)
         for length in (0.1, 30.0, 1e6):
             start = Start(length * unit / problem.radius, b, np.empty(0))
             solver = Momentum(step=step)
             state = solver.init(problem, RunOptions(start=start))
-            assert problem.norm(state.w) == pytest.approx(length)
+            assert problem.norm(state.now.w) == pytest.approx(length)
             for t in range(30):
                 solver.step(problem, state)
                 found = solver.candidates(problem, state)
@@ -235,7 +243,7 @@ def test_a_start_above_psi_of_zero_has_no_interval_where_rho_is_proved_below():
     wrong = Start(np.full(10, 100.0), np.zeros(1), np.empty(0))
     solver = Momentum()
     state = solver.init(problem, RunOptions(start=wrong))
-    assert state.psi > problem.psi_zero
+    assert state.now.psi > problem.psi_zero
     for _ in range(5):
         solver.step(problem, state)
     assert solver.interval(problem, state) is None
@@ -258,7 +266,7 @@ def test_the_excessive_gap_of_the_smooth_perceptron(scheme):
         assert np.allclose(-problem.gradient(state.q), state.x, atol=1e-12)
         assert state.q.sum() == pytest.approx(1.0) and state.y.sum() == pytest.approx(1.0)
         slack = mu * problem.psi_zero
-        assert problem.margin(state.x, state.scores) >= best - slack / best - ROUNDING
+        assert problem.margin(state.x, mu * state.seen.scores) >= best - slack / best - ROUNDING
         assert problem.norm(state.z_y) ** 2 <= best**2 + 2.0 * slack + ROUNDING
 
 

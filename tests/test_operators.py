@@ -187,4 +187,4 @@ def test_float_passes_are_counted():
     problem = Problem.from_data(X, y)
     problem.scores(np.zeros(8))
     problem.gradient(np.ones(60))
-    assert problem.passes == 2
+    assert problem.operator.passes == 2

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from command_line import run
+from makers import make_nonseparable
 
 from momentron import (
     InputError,
@@ -24,7 +25,7 @@ from momentron import (
     max_margin,
 )
 from momentron.data.arrayfile import read_arrays
-from momentron.datasets import make_nonseparable, make_separable
+from momentron.datasets import make_separable
 from momentron.fitting.fits import FitRows
 from momentron.fitting.options import FitOptions
 from momentron.rows import validation
@@ -67,7 +68,7 @@ def test_options_are_frozen_and_spelling_defaults_out_changes_nothing():
         random_state=None,
     )
     data = validation.TrainingData.from_arrays(DATA.X, DATA.y)
-    assert short.identity(data) == long.identity(data)
+    assert short.question(data.weights) == long.question(data.weights)
     assert short.budget.max_iter == long.budget.max_iter
     with pytest.raises(FrozenInstanceError):
         short.C = 1.0
@@ -78,7 +79,7 @@ def test_a_kernel_is_known_by_its_numbers():
 
     def identity(**options):
         asked = FitOptions.from_arguments(method="momentum", **options)
-        return asked.identity(data, FitRows.of(data, asked).kernel)
+        return asked.question(data.weights, FitRows.of(data, asked).kernel)
 
     scale = 1.0 / (DATA.X.shape[1] * DATA.X.var())
     assert identity(kernel="rbf")["kernel"] == identity(kernel="rbf", cache_size=1.0)["kernel"]

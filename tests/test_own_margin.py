@@ -89,7 +89,7 @@ def test_shapes_and_tensors():
     assert off.lower == pytest.approx(best.lower - 0.1, rel=1e-6)
     assert "of the best margin" in repr(off)
     wrong = margin_of(data.X, data.y, best.coef, best.intercept + 2.5 * best.lower, optimum=best)
-    assert repr(wrong).endswith(", at least −151 % of the best margin")  # rounded away from 0
+    assert repr(wrong).endswith(", where the best margin is positive: it errs on a row")
     assert ", at least 99.999" in repr(margin_of(data.X, data.y, *forms[0], optimum=best))
 
 
@@ -143,6 +143,10 @@ def test_certify_takes_the_shapes_of_results():
 
     bound = Problem.from_data(X, y, kernel=KernelChoice("rbf"))
     assert certify(bound, kernel.coef, kernel.full_dual()).gap <= 2e-6
+    named = Problem.from_data(X, y, kernel="rbf")
+    assert certify(named, kernel.coef, kernel.full_dual()).gap <= 2e-6
+    with pytest.raises(InputError, match=r"must be a Problem: Problem.from_data\(X, y\)"):
+        certify((X, y), result.coef, result.full_dual())
     with pytest.raises(InputError, match="hard margins"):
         certify(Problem.from_data(X, y, C=1.0), W, result.full_dual())
     with pytest.raises(InputError, match=r"these data need \(3, 3\): one row for each of the 3"):

@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from makers import make_nonseparable
 from sklearn.datasets import load_iris
 
 from momentron import (
@@ -16,7 +17,6 @@ from momentron import (
     max_margin,
 )
 from momentron.api import fit_path, plan_fit
-from momentron.datasets import make_nonseparable
 from momentron.fitting.options import FitOptions
 
 Cs = [0.01, 0.1, 1.0, 10.0]

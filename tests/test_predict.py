@@ -256,3 +256,5 @@ def test_dummies_are_found_by_name(capsys, tmp_path):
     assert "ignored         note:" in err
     write_csv(path, ["x", "colour"], [[1], ["pink"]])
     assert "has levels that the model has not seen: pink" in run(capsys, "predict", model, path)[2]
+    path.write_text("1,red\n2,blue\n")
+    assert "has no header; dummies need the names" in run(capsys, "predict", model, path)[2]

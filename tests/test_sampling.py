@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from margins_known import KINDS, problem_of, vertex_gradient
+from margins_known import KINDS, problem_of
 
-from momentron.dual.circulations import draw_cycles, longer_cycles
+from momentron.dual.circulations import draw_cycle, longer_cycles
 from momentron.dual.combination import Combination, vertex_image
 from momentron.dual.dualsets import pick
 
@@ -14,10 +14,10 @@ from momentron.dual.dualsets import pick
 def test_pick_inverts_the_distribution_function():
     q = np.array([0.0, 0.25, 0.0, 0.5, 0.25, 0.0])
     edges = np.array([0.0, 0.25, 0.75])
-    assert pick(q, edges)[0].tolist() == [1, 3, 4]
+    assert [pick(q, edge)[0] for edge in edges] == [1, 3, 4]
     below = np.nextafter(np.array([0.25, 0.75, 1.0]), 0.0)
-    assert pick(q, below)[0].tolist() == [1, 3, 4]
-    assert pick(3.0 * q, edges) == (pytest.approx([1, 3, 4]), 3.0)
+    assert [pick(q, edge)[0] for edge in below] == [1, 3, 4]
+    assert [pick(3.0 * q, edge) for edge in edges] == [(1, 3.0), (3, 3.0), (4, 3.0)]
 
 
 @pytest.mark.parametrize("size", [5, 1024, 3079])
@@ -27,8 +27,8 @@ def test_every_index_has_its_share_of_the_positions(size):
     counts = rng.integers(0, 4, size) * (rng.random(size) < 0.5)
     counts[-1] += 2 ** int(np.ceil(np.log2(counts.sum() + 1))) - counts.sum()
     N = int(counts.sum())
-    index, mass = pick(counts / N, (np.arange(N) + 0.5) / N)
-    assert mass == 1.0
+    index, mass = zip(*(pick(counts / N, (place + 0.5) / N) for place in range(N)), strict=True)
+    assert set(mass) == {1.0}
     assert np.array_equal(np.bincount(index, minlength=size), counts)
 
 
@@ -50,33 +50,12 @@ def test_draws_stay_in_the_dual_set_and_have_the_right_mean(kind):
     assert bias <= 5.0 / math.sqrt(N)  # ‖Zᵀe‖ ≤ 1, so the mean of N is within 1/√N or so
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_batch_is_a_mean_with_less_variance(kind):
-    problem, *_ = problem_of(kind)
-    rng = np.random.default_rng(4)
-    q, _ = problem.dual_set.link(rng.normal(size=problem.size))
-    draw, exact = problem.dual_set.draw, problem.gradient(q)
-
-    def error(count):
-        return np.mean(
-            [
-                problem.norm(vertex_gradient(problem, draw(q, rng, count)) - exact) ** 2
-                for _ in range(200)
-            ]
-        )
-
-    assert error(16) <= error(1) / 10.0
-    vertex = draw(q, rng, 16)
-    assert vertex.weight.sum() == pytest.approx(1.0)
-    assert np.unique(vertex.index).size == vertex.index.size
-
-
 def test_circulations_fall_into_cycles():
     flow = np.zeros((4, 4))
     for cycle, mass in (([0, 1], 0.2), ([2, 3], 0.1), ([0, 1, 2], 0.3), ([3, 2, 1, 0], 0.4)):
         flow[cycle, np.roll(cycle, -1)] += mass / len(cycle)
     N = 3000
-    cycles = draw_cycles(flow, (np.arange(N) + 0.5) / N)
+    cycles = [draw_cycle(flow, (place + 0.5) / N) for place in range(N)]
     mean = np.zeros((4, 4))
     for cycle in cycles:
         mean[cycle, np.roll(cycle, -1)] += 1.0 / (N * cycle.size)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from makers import make_nonseparable
 from margins_known import vertex_gradient
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
@@ -15,7 +16,7 @@ from momentron.certificate.bounds import (
     scores_in_double,
     sharp_scores,
 )
-from momentron.datasets import make_nonseparable, make_separable
+from momentron.datasets import make_separable
 from momentron.dual.dualsets import Vertex
 from momentron.dual.labels import as_labels
 from momentron.dual.losses import Exponential

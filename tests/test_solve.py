@@ -61,7 +61,7 @@ def test_interrupt_returns_the_best_so_far(data):
     class Impatient(Momentum):
         def step(self, problem, state):
             if state.t == 20:
-                state.w[:] = np.nan  # a step torn in the middle must not reach the result
+                state.now.w[:] = np.nan  # a step torn in the middle must not reach the result
                 raise KeyboardInterrupt
             super().step(problem, state)
 

@@ -48,9 +48,9 @@ def test_algorithm_1_as_the_paper_writes_it(kind):
     for t in range(STEPS):
         solver.step(problem, state)
         scale = max(1.0, np.linalg.norm(w[t + 1]))
-        assert np.linalg.norm(state.w.ravel() - w[t + 1]) <= 1e-12 * scale
+        assert np.linalg.norm(state.now.w.ravel() - w[t + 1]) <= 1e-12 * scale
         assert np.linalg.norm(state.g.ravel() - g[t]) <= 1e-12 * scale
-        assert np.abs(state.q - q[t + 1]).max() <= 1e-12 * scale
+        assert np.abs(state.now.weights - q[t + 1]).max() <= 1e-12 * scale
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -59,9 +59,9 @@ def test_the_momentum_is_a_weighted_sum_of_gradients(kind):
     problem, *_ = problem_of(kind)
     solver = Momentum()
     state = solver.init(problem)
-    total = np.zeros_like(state.w)
+    total = np.zeros_like(state.now.w)
     for t in range(STEPS):
-        total += t * problem.gradient(state.q)  # q_t before the step
+        total += t * problem.gradient(state.now.weights)  # q_t before the step
         solver.step(problem, state)
         assert np.allclose(state.g, total / (t + 1), rtol=0, atol=1e-12 * (t + 1))
         image = problem.gradient(state.mu)
@@ -78,7 +78,7 @@ def test_the_momentum_of_other_schedules(schedule):
     state = solver.init(problem)
     solver.step(problem, state)
     for t in range(1, STEPS):
-        before, gradient = state.g.copy(), problem.gradient(state.q)
+        before, gradient = state.g.copy(), problem.gradient(state.now.weights)
         solver.step(problem, state)
         last, lam = schedule(t - 1), schedule(t)
         sum_ = before + gradient
@@ -214,10 +214,10 @@ def test_gradient_descent_is_entropic_mirror_descent(kind):
         q = q * np.exp(-risk * (Z @ (Z.T @ q)))
         q /= q.sum()
         solver.step(problem, state)
-        assert np.abs(state.q - q).max() <= 1e-12
-        before, risk = risk, np.exp(Z @ state.w.ravel()).mean()
+        assert np.abs(state.now.weights - q).max() <= 1e-12
+        before, risk = risk, np.exp(Z @ state.now.w.ravel()).mean()
         assert risk <= before
-        assert problem.risk(state.psi) == pytest.approx(risk, rel=1e-10)
+        assert problem.risk(state.now.psi) == pytest.approx(risk, rel=1e-10)
 
 
 def test_without_separation_the_gradient_vanishes():

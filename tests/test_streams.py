@@ -8,9 +8,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from makers import make_nonseparable
 
 from momentron import InputError, Status, max_margin
-from momentron.datasets import make_nonseparable, make_separable
+from momentron.datasets import make_separable
 from momentron.fitting.options import FitOptions
 from momentron.streams import ArraySource, BlockError, parse_size
 from momentron.streams.block_fits import open_problem
@@ -190,7 +191,7 @@ def test_working_set_stays_within_its_room():
     problem = a_block_problem(X, y, block_size=100_000)
     solver = WorkingSetRounds(Auto())
     state = solver.init(problem, RunOptions(tol=1e-6))
-    state.room = 600
+    problem.room = 600
     uppers = []
     for _ in range(12):
         solver.step(problem, state)
@@ -325,7 +326,8 @@ def test_shortlist_keeps_the_highest_whatever_the_order():
         short = Shortlist(20)
         for start in rng.permutation(np.arange(0, 400, step)):
             index = np.arange(start, min(start + step, 400))
-            short.offer("a", ranks[index], index, X, 0)
+            codes = np.zeros(index.size, int)
+            short.offer(Block(X[index], codes, 0, int(start)), ranks[index], codes, ["a"])
         rows = short.chosen()
         assert set(rows.numbers) == set(expected)
         assert np.array_equal(rows.X, X[rows.numbers])

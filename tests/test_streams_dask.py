@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import run
+from makers import make_nonseparable
 
 from momentron import InputError, MaxMarginClassifier, Status, max_margin
-from momentron.datasets import make_nonseparable, make_separable
+from momentron.datasets import make_separable
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")

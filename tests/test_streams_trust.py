@@ -233,11 +233,12 @@ class Zeroing(Momentum):
 
     def step(self, problem, state):
         super().step(problem, state)
-        held = getattr(state, self.field)
+        part = state.now if hasattr(state.now, self.field) else state
+        held = getattr(part, self.field)
         if isinstance(held, np.ndarray):
             held[...] = self.value
         else:  # weights: an array of its own takes their place
-            setattr(state, self.field, np.full(state.w.size, self.value))
+            setattr(part, self.field, np.full(state.now.w.size, self.value))
 
 
 class Proposing(Momentum):
@@ -262,7 +263,7 @@ class Averaging(Momentum):
 
     def step(self, problem, state):
         super().step(problem, state)
-        w = state.w if self.w is None else np.full_like(state.w, self.w)
+        w = state.now.w if self.w is None else np.full_like(state.now.w, self.w)
         q = problem.evaluate(w).weights
         state.mu = problem.mix(state.mu, 1.0 - self.share, q, self.share)
 
@@ -272,8 +273,13 @@ class Writing(Momentum):
 
     def step(self, problem, state):
         super().step(problem, state)
-        evaluation = problem.evaluate(state.w)
-        for array in (evaluation.scores, problem.gradient(state.q), state.scores, state.z_mu):
+        evaluation = problem.evaluate(state.now.w)
+        for array in (
+            evaluation.scores,
+            problem.gradient(state.now.weights),
+            state.now.scores,
+            state.z_mu,
+        ):
             array[...] = 0.0
 
 
@@ -420,9 +426,9 @@ def halves_the_share(found, problem):
 
 
 LIARS = {
-    "q is zero": lambda: Zeroing("q"),
+    "q is zero": lambda: Zeroing("weights"),
     "mu is zero": lambda: Zeroing("mu"),
-    "q is one": lambda: Zeroing("q", 1.0),
+    "q is one": lambda: Zeroing("weights", 1.0),
     "scores are zero": lambda: Zeroing("scores"),
     "scores are minus infinity": lambda: Zeroing("scores", -math.inf),
     "w is zero": lambda: Zeroing("w"),

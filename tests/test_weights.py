@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
+from makers import make_nonseparable
 from margins_known import vertex_gradient
 from sklearn.datasets import make_classification
 from sklearn.model_selection import GridSearchCV
@@ -23,7 +24,7 @@ from momentron import (
 )
 from momentron.certificate import certify
 from momentron.certificate.bounds import length_bound, scores_in_double, sharp_scores
-from momentron.datasets import make_nonseparable, make_separable
+from momentron.datasets import make_separable
 from momentron.dual.dualsets import Vertex
 from momentron.dual.labels import as_labels
 from momentron.dual.losses import Exponential

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import shares
 from literal import dual_path, exponential, lone, lopsided
+from makers import make_nonseparable
 from margins_known import KINDS, corners
 from margins_known import problem_of as problem_of_kind
 from shares import Followed, copies
@@ -17,7 +18,6 @@ from test_statements import SCHEDULES, small
 from test_theorems import Run, equality_lambda, slow_lambda
 
 from momentron import max_margin
-from momentron.datasets import make_nonseparable
 from momentron.dual.losses import Logistic
 from momentron.solvers import Momentum
 from momentron.solvers.problem import Problem

@@ -324,11 +324,11 @@ def _zero_even_image(problem: Any, state: Any) -> None:
 
 
 def _wild_scores(problem: Any, state: Any) -> None:
-    state.scores = np.full_like(state.scores, -1e9)
+    state.now.scores = np.full_like(state.now.scores, -1e9)
 
 
 def _wild_q(problem: Any, state: Any) -> None:
-    state.q = np.zeros_like(state.q)
+    state.now.weights = np.zeros_like(state.now.weights)
 
 
 def _set_t(value: Any) -> Any:

@@ -16,7 +16,8 @@ import numpy as np
 from sklearn.datasets import load_iris
 
 from benchmarks.suite.task import Kind, Task
-from momentron.datasets import load, make_sparse_separable
+from momentron.datasets import load
+from tests.makers import make_sparse_separable
 
 Data = tuple[Any, np.ndarray]
 

@@ -18,8 +18,9 @@ from benchmarks.suite.solvers import CLASSICS, REFERENCE, SOLVERS, BenchSolver
 from benchmarks.suite.task import Answer, Task, read_task, tiny_task, write_task
 from benchmarks.suite.turns import FULL, QUICK, Entry, Limits, run_suite
 from benchmarks.suite.worker import Worker
-from momentron.datasets import make_nonseparable, make_separable
+from momentron.datasets import make_separable
 from momentron.errors import InputError
+from tests.makers import make_nonseparable
 
 COMPILED = {"skglm"}  # its first call compiles with numba
 NAMES = [pytest.param(n, marks=pytest.mark.slow) if n in COMPILED else n for n in SOLVERS]

@@ -155,7 +155,6 @@ def test_the_methods_have_the_paper_s_parameters():
     aggressive = two_layer.make_solver(AGGRESSIVE, 500)
     assert aggressive.step_size(3) == 1.0
     assert aggressive.init(problem).beta(3) == pytest.approx(3 / 4)
-    assert aggressive.batch == theory.batch == 1
 
 
 # --- claims ----------------------------------------------------------------------------------

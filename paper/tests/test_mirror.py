@@ -337,8 +337,8 @@ def assert_same(problem, solver, method, steps=80):
     for _ in range(steps):
         solver.step(problem, state)
         method.step(other)
-        assert np.abs(state.q - other.q).max() <= 1e-10 * max(1.0, other.q.max())
-        assert np.allclose(state.scores, other.p, rtol=1e-9, atol=1e-9)
+        assert np.abs(state.now.weights - other.q).max() <= 1e-10 * max(1.0, other.q.max())
+        assert np.allclose(state.now.scores, other.p, rtol=1e-9, atol=1e-9)
     return state, other
 
 
@@ -373,7 +373,7 @@ def test_gradient_descent_is_mirror_descent_with_steps_from_the_risk():
     solver = GradientDescent(step=1.0)
     state, risks = solver.init(problem), []
     for _ in range(80):
-        risks.append(problem.risk(state.psi))
+        risks.append(problem.risk(state.now.psi))
         solver.step(problem, state)
     method = MirrorDescent(*instance_of(problem), step=scheduled(risks))
     assert_same(problem, solver, method)

@@ -95,7 +95,7 @@ def test_the_momentum_path_is_algorithm_1():
     for step in range(1, 10):
         solver.step(problem, state)
         if step in (1, 4, 9):
-            assert path[t.tolist().index(step)] == pytest.approx(state.w, rel=1e-12)
+            assert path[t.tolist().index(step)] == pytest.approx(state.now.w, rel=1e-12)
 
 
 def test_all_paths_begin_at_the_mean():

@@ -7,6 +7,7 @@ loads neither torch, dask nor matplotlib.
 """
 
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from momentron.errors import InputError, NotSeparableWarning, WriteWarning
@@ -14,54 +15,28 @@ from momentron.status import Predictor, Status
 from momentron.verify import ProofError, verify
 
 if TYPE_CHECKING:
-    from momentron.api import max_margin
-    from momentron.certificate import Certificate
-    from momentron.estimators.c_path import MarginPath, margin_path
-    from momentron.estimators.classifier_margin import ClassifierMargin, certify, margin_of
-    from momentron.estimators.classifiers import KernelMaxMarginClassifier, MaxMarginClassifier
-    from momentron.estimators.cross_validated import (
-        KernelMaxMarginClassifierCV,
-        MaxMarginClassifierCV,
-    )
-    from momentron.estimators.racing import Race, race
-    from momentron.estimators.tracker import MarginTracker
-    from momentron.result import MarginResult
-    from momentron.separability import Verdict, check_separability
-    from momentron.solvers.loop import Iterate
-    from momentron.solvers.problem import Problem
-    from momentron.solvers.solver import BudgetWarning
+    from momentron.api import max_margin as max_margin
+    from momentron.certificate import Certificate as Certificate
+    from momentron.estimators import KernelMaxMarginClassifier as KernelMaxMarginClassifier
+    from momentron.estimators import KernelMaxMarginClassifierCV as KernelMaxMarginClassifierCV
+    from momentron.estimators import MaxMarginClassifier as MaxMarginClassifier
+    from momentron.estimators import MaxMarginClassifierCV as MaxMarginClassifierCV
+    from momentron.estimators.c_path import MarginPath as MarginPath
+    from momentron.estimators.c_path import margin_path as margin_path
+    from momentron.estimators.classifier_margin import ClassifierMargin as ClassifierMargin
+    from momentron.estimators.classifier_margin import certify as certify
+    from momentron.estimators.classifier_margin import margin_of as margin_of
+    from momentron.estimators.racing import Race as Race
+    from momentron.estimators.racing import race as race
+    from momentron.estimators.tracker import MarginTracker as MarginTracker
+    from momentron.result import MarginResult as MarginResult
+    from momentron.separability import Verdict as Verdict
+    from momentron.separability import check_separability as check_separability
+    from momentron.solvers.loop import Iterate as Iterate
+    from momentron.solvers.problem import Problem as Problem
+    from momentron.solvers.solver import BudgetWarning as BudgetWarning
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "BudgetWarning",
-    "Certificate",
-    "ClassifierMargin",
-    "InputError",
-    "Iterate",
-    "KernelMaxMarginClassifier",
-    "KernelMaxMarginClassifierCV",
-    "MarginPath",
-    "MarginResult",
-    "MarginTracker",
-    "MaxMarginClassifier",
-    "MaxMarginClassifierCV",
-    "NotSeparableWarning",
-    "Predictor",
-    "Problem",
-    "ProofError",
-    "Race",
-    "Status",
-    "Verdict",
-    "WriteWarning",
-    "certify",
-    "check_separability",
-    "margin_of",
-    "margin_path",
-    "max_margin",
-    "race",
-    "verify",
-]
 
 # loaded when a name of theirs is first asked for: `python -m momentron.verify` needs numpy only
 _LATER = {
@@ -79,6 +54,10 @@ _LATER = {
     "solvers.loop": ("Iterate",),
     "solvers.problem": ("Problem",),
 }
+
+__all__ = ["InputError", "NotSeparableWarning", "Predictor", "ProofError", "Status", "WriteWarning"]
+__all__ += ["verify", *chain.from_iterable(_LATER.values())]
+__all__.sort()
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,7 @@ from momentron.arithmetic.threads import one_thread
 from momentron.data.arguments import require_callback
 from momentron.data.exactness.tensors import copied_bytes
 from momentron.data.files import read_data
-from momentron.data.files.table import IN_BLOCKS
+from momentron.data.files.formats import IN_BLOCKS
 from momentron.dual.losses import Exponential, Loss
 from momentron.errors import InputError, short
 from momentron.fitting.fits import FitRows, Fits, fit_rows

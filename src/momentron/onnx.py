@@ -62,11 +62,12 @@ def register_converters() -> None:
 
 def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
     """An operator for the model, with its two outputs."""
-    from skl2onnx.common.data_types import FloatTensorType, Int64TensorType
+    from skl2onnx.common.data_types import Int64TensorType, guess_tensor_type
 
     operator = scope.declare_local_operator(f"Momentron{type(model).__name__}", model)
     operator.inputs = inputs
-    for name, kind in (("label", Int64TensorType()), ("decision", FloatTensorType())):
+    kinds = {"label": Int64TensorType(), "decision": guess_tensor_type(inputs[0].type)}
+    for name, kind in kinds.items():
         operator.outputs.append(scope.declare_local_variable(name, kind))
     return operator.outputs
 
@@ -75,24 +76,17 @@ def _set_outputs(operator: Any) -> None:
     """The types and shapes of the outputs."""
     from skl2onnx.common import data_types as types
 
-    classes, given = operator.raw_operator.classes_, operator.inputs[0].type
-    n = given.shape[0] if given.shape else None
-    label = types.StringTensorType if _is_text(classes) else types.Int64TensorType
-    is_double = isinstance(given, types.DoubleTensorType)
-    decision = types.DoubleTensorType if is_double else types.FloatTensorType
+    classes, n = operator.raw_operator.classes_, operator.inputs[0].get_first_dimension()
+    label = types.StringTensorType if classes.dtype.kind in "OUS" else types.Int64TensorType
     operator.outputs[0].type = label([n])
-    operator.outputs[1].type = decision([n] if classes.size == 2 else [n, classes.size])
-
-
-def _is_text(classes: np.ndarray) -> bool:
-    return classes.dtype.kind in "OUS"
+    operator.outputs[1].type.shape = [n] if classes.size == 2 else [n, classes.size]
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     """Outputs X Wᵀ + b, or K(x, support vectors) αᵀ + b, and the labels that they name."""
     from onnx import TensorProto
     from skl2onnx.algebra import onnx_ops
-    from skl2onnx.common.data_types import guess_proto_type
+    from skl2onnx.common.data_types import StringTensorType, guess_proto_type
 
     def node(kind: str, *inputs: Any, **attributes: Any) -> Any:
         """A node of ONNX's own operators; its inputs are nodes and arrays."""
@@ -112,7 +106,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         codes = node("Cast", node("Greater", outputs, np.array([0.0])), to=TensorProto.INT64)
     else:
         codes = node("ArgMax", outputs, axis=1, keepdims=0)
-    names = model.classes_.astype(str if _is_text(model.classes_) else np.int64)
+    is_text = isinstance(label.type, StringTensorType)
+    names = model.classes_.astype(str if is_text else np.int64)
     kind = guess_proto_type(decision.type)
     node("Gather", names, codes, axis=0, output_names=[label]).add_to(scope, container)
     node("Cast", outputs, to=kind, output_names=[decision]).add_to(scope, container)
@@ -121,10 +116,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 def _kernel_values(node: Any, model: Any, X: Any) -> tuple[Any, np.ndarray]:
     """(K(x, v) for all rows and support vectors, their coefficients)."""
     kernel, dual = model._kernel, model.dual_coef_
-    if model.support_.size == 0:  # w = 0: any values do
-        return X, np.zeros((dual.shape[0], model.n_features_in_))
-    if kernel is None:  # precomputed: the values of all rows of the fit are given
-        whole = np.zeros((dual.shape[0], model.shape_fit_[1]))
+    if kernel is None or not dual.size:  # precomputed, with a value for every row; or w = 0
+        whole = np.zeros((dual.shape[0], model.n_features_in_))
         whole[:, model.support_] = dual
         return X, whole
     vectors = model.support_vectors_

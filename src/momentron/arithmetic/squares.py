@@ -1,4 +1,4 @@
-"""Large square matrices: parts, mirror images, products, factors and inverses, in our own threads.
+"""Large square matrices: parts, mirror images, products, factors and systems, in our own threads.
 
 Parts and mirror images wait for memory, which one processor does not use up. For factors, one call
 of LAPACK for ten thousand rows would take ten seconds in which no deadline and no Ctrl-C is heard,
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas, lapack
 
+from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.threads import MOST_PARTS, in_threads, own_threads, sum_in_threads
 
 ROWS = 128  # gathered at a time; whole rows are gathered at twice the speed of entries
@@ -30,10 +31,8 @@ def strips_of(start: int, stop: int, height: int) -> list[slice]:
 
 def by_strips(work: Callable[[slice], None], shape: tuple[int, ...]) -> None:
     """work(rows) for all rows of a matrix of that shape, some at a time; in threads if it pays."""
-    if shape[0] * shape[1] >= WORTH_DIVIDING:
-        in_threads(work, strips_of(0, shape[0], ROWS))
-    else:
-        work(slice(0, shape[0]))
+    height = ROWS if shape[0] * shape[1] >= WORTH_DIVIDING else max(shape[0], 1)
+    in_threads(work, strips_of(0, shape[0], height))
 
 
 def submatrix(K: np.ndarray, index: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -141,6 +140,41 @@ def inverse_in_place(M: np.ndarray) -> tuple[np.ndarray, bool]:
     in_threads(invert, numbers)
     in_threads(multiply, [(i, j) for i in numbers for j in range(i + 1)])
     return M, True
+
+
+class Factor:
+    """Systems of a positive definite matrix, by its lower Cholesky factor and our own threads.
+
+    Parameters
+    ----------
+    L : ndarray of shape (n, n), float32 or float64, F-ordered
+        Of which only the lower half counts.
+    """
+
+    def __init__(self, L: np.ndarray) -> None:
+        self.L, strips = L, strips_of(0, L.shape[0], PANEL)
+        self._panels = [(own, np.linalg.inv(np.tril(L[own, own]))) for own in strips]
+
+    def solve(self, B: np.ndarray) -> np.ndarray:
+        """The inverse times B, whose columns threads share, in the precision of L."""
+        X = B.astype(self.L.dtype)
+
+        def finish(part: slice) -> None:
+            Z = X[:, part]
+            self.substitute(Z)
+            for own, corner in self._panels[::-1]:
+                below = slice(own.stop, None)
+                Z[own] = corner.T @ (Z[own] - self.L[below, own].T @ Z[below])
+
+        width = -(-X.shape[1] // own_threads(float(self.L.size) * X.shape[1]))
+        in_threads(finish, strips_of(0, X.shape[1], width))
+        return X
+
+    def substitute(self, X: np.ndarray) -> None:
+        """L⁻¹X, in the place of X."""
+        for own, corner in self._panels:
+            require_time()
+            X[own] = corner @ (X[own] - self.L[own, : own.start] @ X[: own.start])
 
 
 def _routines(M: np.ndarray) -> tuple[Any, Any]:

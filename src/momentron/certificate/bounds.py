@@ -174,7 +174,7 @@ def deciding_rows_in_double(problem: "Problem", w: np.ndarray) -> np.ndarray:
     A score lies between its bound less twice its error and that bound: a row whose bound is below
     what others surely reach decides nothing, and keeps what it has.
     """
-    if not has_single_errors(problem, w):
+    if problem.operator.single_errors(problem.parts(w)[0]) is None:
         return w
     scores, errors = _worst_scores(problem, w, norm_bounds(problem, w)[1])
     return in_double(problem, w, problem.dual_set.near_worst(scores, 2.0 * errors))
@@ -260,11 +260,6 @@ def scores_with_intercepts(
     errors = score_errors(base, slice(None), w, norm, UNIT_ROUNDOFF, 24)
     errors += 64.0 * UNIT_ROUNDOFF * float(np.max(np.abs(b), initial=0.0))
     return base.labels.scores(products + b), errors
-
-
-def has_single_errors(problem: "Problem", w: np.ndarray) -> bool:
-    """Whether some scores of a `recomputed` w rest on less than double precision."""
-    return problem.operator.single_errors(problem.parts(w)[0]) is not None
 
 
 def in_double(problem: "Problem", w: np.ndarray, index: np.ndarray) -> np.ndarray:

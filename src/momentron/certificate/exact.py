@@ -32,9 +32,7 @@ def exact_margin(problem: "Problem", w: np.ndarray) -> float:
     if square == 0:
         return 0.0
     groups, margins = problem.dual_set.groups, np.empty(problem.size, object)
-    height = max(1, BLOCK // w.size)
-    for start in range(0, problem.size, height):
-        part = np.arange(start, min(start + height, problem.size))
+    for part in np.array_split(np.arange(problem.size), 1 + problem.size * w.size // BLOCK):
         rows, unit = _signed_rows(problem, part)
         margins[part] = unit * (rows @ w)
     reach = sum((margins[group].min() for group in groups), Fraction(0)) / len(groups)

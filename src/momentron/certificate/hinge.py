@@ -17,7 +17,6 @@ from momentron.arithmetic.rounding import UNIT_ROUNDOFF, accurate_sum, down, up
 from momentron.certificate.bounds import (
     LONG,
     certificate_of,
-    has_single_errors,
     in_double,
     length_bound,
     norm_bounds,
@@ -60,7 +59,8 @@ def objective_bound(problem: "Problem", v: np.ndarray) -> tuple[float, float, np
     if not (norm < LONG and np.isfinite(b).all()):
         return math.inf, 0.0, w
     scores, errors = scores_with_intercepts(base, w, b, norm)
-    if has_single_errors(base, w):  # single precision does for rows that surely have no slack
+    if base.operator.single_errors(w) is not None:
+        # single precision does for rows that surely have no slack
         w = in_double(base, w, np.flatnonzero(scores + errors > -NO_SLACK))
         scores, errors = scores_with_intercepts(base, w, b, norm)
     scores += errors  # larger scores are worse

@@ -27,8 +27,8 @@ def number(value: float, digits: int = 6) -> str:
     return f"−{shown}" if value < 0.0 else shown
 
 
-def outward(lower: float, upper: float, digits: int = 2) -> tuple[str, str]:
-    """The ends of an interval, rounded outward, with this many digits of its width.
+def outward(lower: float, upper: float) -> tuple[str, str]:
+    """The ends of an interval, rounded outward, with two digits of its width.
 
     What is between the true ends is between these.
 
@@ -41,7 +41,7 @@ def outward(lower: float, upper: float, digits: int = 2) -> tuple[str, str]:
         return number(lower, 17), number(upper, 17)
     low, high = Decimal(lower), Decimal(upper)
     width = _DIGITS.subtract(high, low)
-    exponent = max(width.adjusted() - digits + 1, high.adjusted() - 16)
+    exponent = max(width.adjusted() - 1, high.adjusted() - 16)
     shift = high.adjusted() if not -4 <= high.adjusted() < 6 else 0
     step = Decimal(1).scaleb(exponent - shift, _DIGITS)
     ends = []
@@ -58,11 +58,10 @@ def proven(lower: float, upper: float) -> str:
         return f"<b>{low}</b>"
     shared = 0
     if len(low) == len(high):
-        while shared < len(low) and low[shared] == high[shared]:
-            shared += 1
-    shared = shared if any(c.isdigit() for c in low[:shared].strip("0.")) else 0
-    low, high = (f"<b>{end[:shared]}</b>{end[shared:]}" if shared else end for end in (low, high))
-    return f"{low} … {high}"
+        shared = [a == b for a, b in zip(low, high, strict=True)].index(False)
+    if not any(c.isdigit() for c in low[:shared].strip("0.")):
+        return f"{low} … {high}"
+    return " … ".join(f"<b>{end[:shared]}</b>{end[shared:]}" for end in (low, high))
 
 
 def interval_svg(lower: float, upper: float) -> str:

@@ -37,7 +37,10 @@ class Source(TableOptions):
         ),
     ] = None
     classes: Annotated[
-        tuple[str, str] | None, typer.Option(help="Keep only the rows of these two classes.")
+        tuple[str, str] | None,
+        typer.Option(
+            help="Keep only the rows of two classes, such as --classes 3 8.", metavar="A B"
+        ),
     ] = None
     formula: Annotated[
         str | None, typer.Option(help="Such as 'y ~ C(treat) * dose'; needs the extra formula.")

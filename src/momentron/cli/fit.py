@@ -15,8 +15,7 @@ from momentron.cli.commands import Source
 from momentron.cli.inputs import load_data, named_solver
 from momentron.cli.model import Classifier, write_model
 from momentron.cli.output import answer, say_facts, say_json
-from momentron.data.files.table import naming
-from momentron.data.safefiles import require_writable
+from momentron.data.safefiles import naming, require_writable
 from momentron.errors import InputError, counted, short
 from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
 from momentron.fitting.fits import Fits

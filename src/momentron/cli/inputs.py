@@ -10,7 +10,7 @@ from momentron import datasets
 from momentron.cli.commands import Source
 from momentron.data.arguments import meant
 from momentron.data.files import Table, read_data, read_frame
-from momentron.data.files.table import naming
+from momentron.data.safefiles import naming
 from momentron.errors import InputError, one_line, short, some
 from momentron.separability.designs import Design, read_design
 from momentron.separability.designs.design_formulas import columns_of

@@ -8,8 +8,7 @@ from typing import IO, Any
 import numpy as np
 
 from momentron.data.files import FeatureColumns
-from momentron.data.files.table import require_file
-from momentron.data.safefiles import open_regular, reason
+from momentron.data.safefiles import open_regular, reason, require_file
 from momentron.errors import InputError
 from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
 from momentron.rows.kernels import as_kernel

@@ -8,8 +8,7 @@ import typer
 from momentron.cli.commands import Source
 from momentron.cli.inputs import as_order, load_design
 from momentron.cli.output import complain, say
-from momentron.data.files.table import require_file
-from momentron.data.safefiles import open_regular
+from momentron.data.safefiles import open_regular, require_file
 from momentron.errors import InputError
 from momentron.separability import Verdict
 from momentron.separability.sentences import sentence_on_estimates

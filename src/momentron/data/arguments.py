@@ -4,7 +4,7 @@ import difflib
 import math
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
@@ -32,16 +32,31 @@ def meant(word: Any, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def as_number(name: str, value: Any, wanted: str) -> float:
-    """A real number that is not NaN, as a float; infinities are numbers here."""
+def is_positive(number: float) -> bool:
+    """Above zero, and finite."""
+    return 0.0 < number < math.inf
+
+
+def as_number(
+    name: str, value: Any, wanted: str, is_wanted: Callable[[float], bool] | None = None
+) -> float:
+    """A real number as a float: any but NaN, or one of those that are wanted."""
     if isinstance(value, Real) and not isinstance(value, bool):
         try:
             number = float(value)
         except OverflowError:
             number = math.nan
-        if not math.isnan(number):
+        if not math.isnan(number) and (is_wanted is None or is_wanted(number)):
             return number
     raise InputError(f"{name}={short(value)} must be {wanted}")
+
+
+def seconds_of(max_time: Any) -> float:
+    """A budget in seconds; infinite where there is none."""
+    if max_time is None:
+        return math.inf
+    wanted = "a positive number of seconds, or None"
+    return as_number("max_time", max_time, wanted, lambda seconds: seconds > 0.0)
 
 
 def as_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:

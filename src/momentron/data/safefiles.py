@@ -5,12 +5,15 @@ written appears at once and whole under its name: it is filled under a random na
 exist before, in the same folder, and then moved. Links are not followed on the way out.
 """
 
+import bz2
+import gzip
 import os
 import secrets
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from momentron.errors import InputError, one_line
 
@@ -42,6 +45,33 @@ def require_regular(found: os.stat_result, path: Pathname) -> None:
     if not stat.S_ISREG(found.st_mode):
         kind = "directory" if stat.S_ISDIR(found.st_mode) else "pipe, a socket or a device"
         raise InputError(f"{one_line(path, 120)} is a {kind}, not a regular file; name a file")
+
+
+def require_file(path: Pathname) -> None:
+    """Refuse what is not a regular file before it is opened: a pipe would block for ever."""
+    try:
+        found = Path(path).stat()
+    except FileNotFoundError:
+        raise InputError(f"{one_line(path, 120)} does not exist; check the path") from None
+    except (OSError, ValueError) as error:  # a folder on the way that may not be entered
+        raise InputError(f"{one_line(path, 120)} cannot be reached: {reason(error)}") from error
+    require_regular(found, path)
+
+
+@contextmanager
+def naming(path: Any) -> Iterator[None]:
+    """Put the name of a file before what is wrong with it."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{one_line(path, 120)} {error}") from error.__cause__
+
+
+def unpacked(path: Path) -> bytes:
+    """The content of a file, decompressed by its suffix."""
+    content = path.read_bytes()
+    unpack = {".gz": gzip.decompress, ".bz2": bz2.decompress}.get(path.suffix.lower())
+    return unpack(content) if unpack and content else content
 
 
 def open_regular(path: Pathname, *, follow_links: bool = True) -> IO[bytes]:

@@ -4,22 +4,6 @@ Importing this package loads nothing that `max_margin` does not need, and never 
 """
 
 from momentron.datasets.loaders import DATASETS, TABLES, load, table_path
-from momentron.datasets.synthetic import (
-    Synthetic,
-    make_nonseparable,
-    make_separable,
-    make_sparse_separable,
-    make_touching,
-)
+from momentron.datasets.synthetic import Synthetic, make_separable
 
-__all__ = [
-    "DATASETS",
-    "TABLES",
-    "Synthetic",
-    "load",
-    "make_nonseparable",
-    "make_separable",
-    "make_sparse_separable",
-    "make_touching",
-    "table_path",
-]
+__all__ = ["DATASETS", "TABLES", "Synthetic", "load", "make_separable", "table_path"]

@@ -23,8 +23,7 @@ from sklearn.utils import Bunch
 from momentron.data.arguments import as_count
 from momentron.data.files.columns import chosen_labels
 from momentron.data.files.formats import array_of, parse_svmlight
-from momentron.data.files.table import naming, unpacked
-from momentron.data.safefiles import cache_dir, write_atomically
+from momentron.data.safefiles import cache_dir, naming, unpacked, write_atomically
 from momentron.datasets.synthetic import check_dtype
 from momentron.errors import InputError, one_line, short
 

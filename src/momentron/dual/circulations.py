@@ -7,7 +7,7 @@ import numpy as np
 
 from momentron.arithmetic.rounding import EXTENDED_ROUNDOFF, gamma, unit_of
 from momentron.certificate import read_only
-from momentron.dual.dualsets import DualSet, Simplex, Vertex, lowest_places, pick, strata, to_mass
+from momentron.dual.dualsets import DualSet, Simplex, Vertex, lowest_places, pick, to_mass
 from momentron.dual.flows import FARTHEST, balance_flow, circulation, minimum_mean_cycle
 from momentron.dual.losses import Loss
 
@@ -57,11 +57,11 @@ class Circulations(Simplex):
             least = np.nextafter(least.astype(np.float64), -np.inf)
         return self._matrix(least, np.inf)
 
-    def _pairs(self, arc: int) -> np.ndarray:
-        """The pairs of an arc."""
-        place = int(np.searchsorted(self._arcs, arc))
-        stop = self._starts[place + 1] if place + 1 < self._starts.size else self.size
-        return self._order[self._starts[place] : stop]
+    def _pairs(self, cycle: np.ndarray) -> list[np.ndarray]:
+        """The pairs of each arc of a cycle."""
+        places = np.searchsorted(self._arcs, cycle * self.n_classes + np.roll(cycle, -1))
+        stops = np.append(self._starts[1:], self.size)
+        return [self._order[self._starts[place] : stops[place]] for place in places]
 
     # --- the dual set --------------------------------------------------------------------------
 
@@ -117,11 +117,8 @@ class Circulations(Simplex):
 
     def vertex(self, scores: np.ndarray) -> Vertex:
         cycle = minimum_mean_cycle(self._differences(scores)).cycle
-        arcs = cycle * self.n_classes + np.roll(cycle, -1)
-        index = []
-        for pairs in map(self._pairs, arcs):
-            index.append(pairs[int(scores[pairs].argmax())])
-        return Vertex(np.array(index), np.full(len(index), 1.0 / len(index)))
+        worst = [pairs[int(scores[pairs].argmax())] for pairs in self._pairs(cycle)]
+        return Vertex(np.array(worst), np.full(cycle.size, 1.0 / cycle.size))
 
     def _scaled(self, q: np.ndarray) -> np.ndarray | None:
         """q ≥ 0 scaled arc by arc into C; None where nothing flows in circles."""
@@ -167,7 +164,7 @@ class Circulations(Simplex):
             trial = b + np.linalg.solve(curve + ridge * np.eye(k + 1), rest)
         return self.normalize(found)
 
-    def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
+    def draw(self, q: np.ndarray, rng: np.random.Generator) -> Vertex:
         """A circulation is a mixture of cycles, each with even weights on its arcs.
 
         One of these is drawn by its mass, then a pair from each of its arcs by q. Opposite arcs
@@ -175,14 +172,9 @@ class Circulations(Simplex):
         never more than there are classes.
         """
         flow = self._flow(q)
-        mass = float(flow.sum())
-        index, weight = [], []
-        for cycle in draw_cycles(flow, strata(rng, count)):
-            for pairs in map(self._pairs, cycle * self.n_classes + np.roll(cycle, -1)):
-                place, _ = pick(q[pairs], rng.random(1))
-                index.append(pairs[place[0]])
-            weight += [mass / (count * cycle.size)] * cycle.size
-        return Vertex.summed(np.array(index), np.array(weight))
+        cycle = draw_cycle(flow, rng.random())
+        drawn = [pairs[pick(q[pairs], rng.random())[0]] for pairs in self._pairs(cycle)]
+        return Vertex(np.array(drawn), np.full(cycle.size, flow.sum() / cycle.size))
 
     # --- for working sets ----------------------------------------------------------------------
 
@@ -216,26 +208,20 @@ class Circulations(Simplex):
         return np.concatenate(picked)
 
 
-def draw_cycles(flow: np.ndarray, positions: np.ndarray) -> list[np.ndarray]:
-    """Cycles of the circulation, drawn by their mass: one for each position in [0, 1).
+def draw_cycle(flow: np.ndarray, position: float) -> np.ndarray:
+    """A cycle of the circulation, drawn by its mass for a uniform position in [0, 1).
 
-    Each is the sequence of its classes. The mass of a cycle is its flow times its length.
+    It is the sequence of its classes. The mass of a cycle is its flow times its length.
     """
-    n_classes = flow.shape[0]
     both_ways = np.minimum(flow, flow.T)
-    shares = np.cumsum(both_ways)
-    paired, mass = float(shares[-1]), float(flow.sum())
-    targets, drawn = positions * mass, []
-    longer = longer_cycles(flow - both_ways) if (targets >= paired).any() else []
-    ends = paired + np.cumsum([share for share, _ in longer])
-    for target in targets:
-        if target >= paired and longer:
-            place = min(int(np.searchsorted(ends, target, side="right")), len(longer) - 1)
-            drawn.append(longer[place][1])
-        else:
-            place = np.searchsorted(shares, min(target, np.nextafter(paired, 0.0)), side="right")
-            drawn.append(np.array(divmod(int(place), n_classes)))
-    return drawn
+    paired, target = float(both_ways.sum()), position * float(flow.sum())
+    longer = longer_cycles(flow - both_ways) if target >= paired else []
+    if longer:
+        masses = np.array([mass for mass, _ in longer])
+        place, _ = pick(masses, (target - paired) / float(masses.sum()))
+        return longer[place][1]
+    place, _ = pick(both_ways.ravel(), target / paired)
+    return np.array(divmod(place, flow.shape[0]))
 
 
 def longer_cycles(flow: np.ndarray) -> list[tuple[float, np.ndarray]]:

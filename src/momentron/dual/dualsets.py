@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.arithmetic.rounding import UNIT_ROUNDOFF, accurate_sum, gamma, unit_of
+from momentron.arithmetic.rounding import accurate_sum, gamma, unit_of
 from momentron.certificate import read_only
 from momentron.dual.losses import Loss
 
@@ -29,12 +29,6 @@ class Vertex:
 
     index: np.ndarray
     weight: np.ndarray
-
-    @classmethod
-    def summed(cls, index: np.ndarray, weight: np.ndarray) -> "Vertex":
-        """The weights, added up for repeated rows."""
-        distinct, place = np.unique(index, return_inverse=True)
-        return cls(distinct, np.bincount(place, weight, distinct.size))
 
 
 Group = np.ndarray | slice  # the numbers of some rows, or all of them
@@ -71,31 +65,6 @@ class Simplex:
     def psi_zero(self) -> float:
         """ψ(0), the potential of a method's start: ln n for the simplex and the exponential."""
         return self.link(np.zeros(self.size))[1]
-
-    def shortfall(self, old: Any, new: Any, theta: float, square: float | None = None) -> float:
-        """What a step lacks of the inequality on which the theorems rest: 0 for a proved loss.
-
-        `old` and `new` are evaluations, before the step and after it. With what all steps lacked
-        added to ψ(0), the interval of Theorem 3.1 holds for any loss and any ρ. Infinite where
-        nothing is known: a loss that is not proved needs the simplex. `square` is ‖Zᵀ(q′ − q)‖²,
-        if it is known: it is shorter than the bound ‖q′ − q‖₁², so that θ may exceed 1.
-        """
-        if self.is_proved and theta <= 1.0:
-            return 0.0
-        if self.fits_intercept and not self.is_proved:
-            return math.inf
-        moved, q = old.scores - new.scores, new.weights
-        # (B.7) is D(q′, q) ≥ θ ‖Zᵀ(q′ − q)‖²/(2ρ); D is a difference of ψ, here and there
-        distance = old.psi - new.psi - float(q @ moved)
-        square = float(np.abs(q - old.weights).sum()) ** 2 if square is None else square
-        wanted = theta * square / (2.0 * self.rho)
-        mass, top = float(q.sum()), float(new.scores.max())
-        sizes = 1.0 + abs(old.psi) + abs(new.psi) + mass * float(np.abs(moved).max())
-        rounding = 64.0 * UNIT_ROUNDOFF * sizes
-        # ‖q‖₁ ≥ 1 keeps Zᵀμ above γ̄, and ψ ≥ max keeps D(q̄, q) below ψ(0)
-        holds = self.is_proved or (mass >= 1.0 - rounding and new.psi >= top - rounding)
-        lacking = max(0.0, wanted - distance) + rounding
-        return lacking if holds and lacking < math.inf else math.inf
 
     def near_worst(self, scores: np.ndarray, width: float | np.ndarray) -> np.ndarray:
         """The rows that may decide the margin if any score is smaller by up to its `width`."""
@@ -168,29 +137,20 @@ class Simplex:
             nearest[rows] = np.maximum(q[rows] - levels[np.sum(falling > levels) - 1], 0.0)
         return nearest
 
-    def risk_slope(self, psi: float) -> float:
-        """The factor c with ∇R(w) = c Zᵀ∇ψ(Zw), R the average loss (least over b)."""
-        return self._average(float(self.loss.log_slope(np.array([psi]))[0]))
-
-    def risk(self, psi: float) -> float:
-        """R, the average loss (least over b)."""
-        return self._average(float(self.loss.log_value(np.array([psi]))[0]))
-
-    def _average(self, log: float) -> float:
+    def average(self, log_value: np.ndarray) -> float:
+        """The average over the constraints of a sum whose logarithm ψ has led to."""
+        log = float(log_value[0])
         total = math.inf if log >= 709.0 else math.exp(log)
         return self.risk_factor * total / self.size
 
-    def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
-        """The mean of `count` stratified draws e from C with E[e] = q, so that E[Zᵀe] = Zᵀq.
-
-        Its mass is that of q, and its rows are distinct. One draw is plain sampling from q.
-        """
+    def draw(self, q: np.ndarray, rng: np.random.Generator) -> Vertex:
+        """A random e of C with E[e] = q, so that E[Zᵀe] = Zᵀq; its mass is that of q."""
         index, weight = [], []
         for rows in self.groups:  # independently, its share of the mass from each
-            places, mass = pick(q[rows], strata(rng, count))
-            index.append(_numbers(rows, places))
-            weight.append(np.full(count, mass / count))
-        return Vertex.summed(np.concatenate(index), np.concatenate(weight))
+            place, mass = pick(q[rows], rng.random())
+            index.append(_numbers(rows, place))
+            weight.append(mass)
+        return Vertex(np.array(index), np.array(weight))
 
     # --- for working sets ----------------------------------------------------------------------
 
@@ -299,24 +259,13 @@ def lowest_places(values: np.ndarray, size: int) -> np.ndarray:
     return np.argpartition(values, size - 1)[:size]
 
 
-# --- draws by weight ------------------------------------------------------------------------------
-
-
-def strata(rng: np.random.Generator, count: int) -> np.ndarray:
-    """One uniform number in each of `count` equal parts of [0, 1).
-
-    Stratified draws have the same expectation as independent ones, and no larger variance.
-    """
-    return (np.arange(count) + rng.random(count)) / count
-
-
-def pick(q: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, float]:
-    """(indices, mass): where the running sum of q first exceeds each position times its mass.
+def pick(q: np.ndarray, position: float) -> tuple[int, float]:
+    """(index, mass): where the running sum of q first exceeds a position in [0, 1) times its mass.
 
     The inverse of the distribution function: an index of weight zero is never returned, and each
     other has probability q_i / mass for a uniform position.
     """
     ends = np.cumsum(q)
     mass = float(ends[-1])
-    targets = np.minimum(positions * mass, np.nextafter(mass, 0.0))
-    return np.searchsorted(ends, targets, side="right"), mass
+    target = min(position * mass, np.nextafter(mass, 0.0))
+    return int(np.searchsorted(ends, target, side="right")), mass

@@ -103,13 +103,12 @@ def balance_flow(log_flow: np.ndarray, start: np.ndarray | None = None) -> Balan
 
 def _balance_connected(L: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
     """(b, ψ*, flow) for a strongly connected graph."""
+    best = _descent(L, b, BALANCED, FEW_STEPS)
     for tries in range(MAX_ROUNDS):
-        best = _descent(L, b, BALANCED, MAX_STEPS if tries else FEW_STEPS)
         if best.error <= BALANCED:
             break
         # the start was far off, or δ had grown too large for its own precision
         b = b + best.delta if tries else _cooled(L, b)
-    else:
         best = _descent(L, b, BALANCED, MAX_STEPS)
     b = b + best.delta
     return b - b.mean(), best.psi, best.flow

@@ -18,8 +18,6 @@ from momentron.dual.dualsets import ClassBalanced, DualSet, Simplex
 from momentron.dual.losses import Loss
 from momentron.errors import InputError
 
-__all__ = ["Labels", "ManyClasses", "as_labels"]
-
 
 def as_labels(n_classes: int, fit_intercept: bool, codes: np.ndarray) -> "Labels":
     """The labels of examples whose classes are 0..k−1."""
@@ -123,11 +121,6 @@ class Labels:
     def free_intercepts(self, b: Any) -> np.ndarray:
         """The inverse of `all_intercepts`, up to a shift of all classes, which changes nothing."""
         return np.atleast_1d(b) if self.fit_intercept else np.zeros(0)
-
-    @property
-    def circulates(self) -> bool:
-        """Whether weights must flow in circles between the classes."""
-        return self.is_paired and self.fit_intercept
 
 
 class ManyClasses(Labels):

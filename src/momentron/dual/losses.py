@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from momentron.data.arguments import as_number, meant
+from momentron.data.arguments import as_number, is_positive, meant
 from momentron.data.reprs import call_of
 from momentron.errors import InputError, short
 
@@ -126,22 +126,25 @@ class Logistic(Loss):
     """
 
     name = "logistic"
+    _shift = 0.0  # by which ℓ is moved to the right
 
     def __init__(self, smoothness: float | None = None) -> None:
         self.smoothness = None if smoothness is None else _positive("smoothness", smoothness)
 
     def log_value(self, z: np.ndarray) -> np.ndarray:
+        z = z - self._shift
         # ln ln(1 + e^z) is z itself deep in the left tail, where ln(1 + e^z) would underflow
         return np.where(z < _DEEP, z, np.log(np.logaddexp(0.0, np.maximum(z, _DEEP))))
 
     def log_slope(self, z: np.ndarray) -> np.ndarray:
-        return -np.logaddexp(0.0, -z)
+        return -np.logaddexp(0.0, self._shift - z)
 
     def inverse(self, log_value: float) -> float:
         if log_value < _DEEP:
-            return log_value
+            return self._shift + log_value
         value = float(np.exp(log_value))
-        return value + float(np.log(-np.expm1(-value)))  # ln(e^v − 1) without overflow
+        # ln(e^v − 1) without overflow
+        return self._shift + (value + float(np.log(-np.expm1(-value))))
 
     def rho(self, n: int) -> float:
         return float(n) if self.smoothness is None else self.smoothness
@@ -151,7 +154,7 @@ class Logistic(Loss):
         return is_own and self.rho(n) >= largest_mass(0.0, n)
 
 
-class ShiftedLogistic(Loss):
+class ShiftedLogistic(Logistic):
     """ℓ(z) = ln(1 + e^(z − ln n)): the logistic loss with steps as long as the exponential's.
 
     The paper asks for a first step of the logistic loss whose length does not suffer from n
@@ -171,19 +174,9 @@ class ShiftedLogistic(Loss):
         self.shift = None if shift is None else as_number("shift", shift, "a finite number")
         if self.shift is not None and math.isinf(self.shift):
             raise InputError(f"shift={short(shift)} must be a finite number")
-        self._plain = Logistic()
 
     def for_size(self, n: int) -> Loss:
         return ShiftedLogistic(math.log(n)) if self.shift is None else self
-
-    def log_value(self, z: np.ndarray) -> np.ndarray:
-        return self._plain.log_value(z - self._known_shift)
-
-    def log_slope(self, z: np.ndarray) -> np.ndarray:
-        return self._plain.log_slope(z - self._known_shift)
-
-    def inverse(self, log_value: float) -> float:
-        return self._known_shift + self._plain.inverse(log_value)
 
     def rho(self, n: int) -> float:
         return largest_mass(math.log(n) if self.shift is None else self.shift, n)
@@ -192,7 +185,7 @@ class ShiftedLogistic(Loss):
         return type(self) is ShiftedLogistic
 
     @property
-    def _known_shift(self) -> float:
+    def _shift(self) -> float:  # type: ignore[override]
         if self.shift is None:
             raise InputError("ShiftedLogistic() has no shift yet; for_size(n) sets it for n rows")
         return self.shift
@@ -261,8 +254,4 @@ def _require_contract(loss: Loss) -> None:
 
 
 def _positive(name: str, value: float) -> float:
-    wanted = "a positive, finite number"
-    number = as_number(name, value, wanted)
-    if not 0.0 < number < math.inf:
-        raise InputError(f"{name}={short(value)} must be {wanted}")
-    return number
+    return as_number(name, value, "a positive, finite number", is_positive)

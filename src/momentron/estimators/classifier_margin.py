@@ -61,11 +61,9 @@ class ClassifierMargin:
         share = self.share
         if math.isnan(share):
             return f"{text}; no classifier that separates the rows is known"
-        # rounded down: to a whole number where it is negative
-        percent = f"{math.floor(1e6 * share) / 1e4:.4f}"
         if share < 0.0:
-            percent = f"−{math.ceil(-100.0 * share)}"
-        return f"{text}, at least {percent} % of the best margin"
+            return f"{text}, where the best margin is positive: it errs on a row"
+        return f"{text}, at least {math.floor(1e6 * share) / 1e4:.4f} % of the best margin"
 
 
 @standard_arithmetic()
@@ -170,7 +168,8 @@ def certify(problem: Problem, coef: Any, dual: Any, *, sharp: bool = False) -> C
     Parameters
     ----------
     problem : Problem
-        A problem with a hard margin, from `Problem.from_data`.
+        A problem with a hard margin, from `Problem.from_data`, which finds the best intercept for
+        `coef`; `margin_of` is for classifiers with their own.
     coef : array of shape (d,) or (1, d), or (k, d) for k ≥ 3 classes
         Like `MarginResult.coef`; its length does not matter. With a kernel: one number per example.
     dual : array of shape (n,), or (n, k)
@@ -187,7 +186,17 @@ def certify(problem: Problem, coef: Any, dual: Any, *, sharp: bool = False) -> C
     Notes
     -----
     Costs one pass over the data for the classifier, and one over the rows with weight.
+
+    Examples
+    --------
+    >>> from momentron import Problem, certify
+    >>> problem = Problem.from_data([[0.0], [1.0], [3.0]], [0, 0, 1])
+    >>> found = certify(problem, coef=[2.0], dual=[0.0, 0.5, 0.5])
+    >>> print(f"in [{found.lower:.6f}, {found.upper:.6f}]")
+    in [1.000000, 1.000000]
     """
+    if not hasattr(problem, "is_soft"):
+        raise InputError(f"problem={short(problem)} must be a Problem: Problem.from_data(X, y)")
     if problem.is_soft:
         raise InputError("certify is for hard margins; state the problem with C=inf")
     w = problem.from_coef(as_coef(coef, problem.shown(problem.zeros()).shape, "coef"))

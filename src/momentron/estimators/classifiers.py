@@ -142,13 +142,10 @@ class KernelMargin(KernelParameters, MarginClassifier):
         bound = None if kernel is None else kernel.bind(self.support_vectors_)
 
         def products(X: Any) -> np.ndarray:
-            outputs = np.zeros((X.shape[0], self.dual_coef_.shape[0]))
+            outputs = np.empty((X.shape[0], self.dual_coef_.shape[0]))
             for part in row_blocks(X.shape[0], max(1, self.support_.size)):
-                if bound is not None:
-                    outputs[part] = bound.cross(X[part]) @ self.dual_coef_.T
-                elif self.support_.size:
-                    values = np.asarray(X[part][:, self.support_], np.float64)
-                    outputs[part] = values @ self.dual_coef_.T
+                values = X[part][:, self.support_] if bound is None else bound.cross(X[part])
+                outputs[part] = values @ self.dual_coef_.T
             return outputs
 
         return products

@@ -25,13 +25,11 @@ HINTS = {  # for parameters of other libraries, and of other classifiers here
     "probability": "wrap the classifier in sklearn.calibration.CalibratedClassifierCV",
     "decision_function_shape": 'leave it out; multi_class="ovr" fits one classifier per class',
     "break_ties": "leave it out, predict takes the class with the largest decision value",
-    "shrinking": CHOSEN,
-    "dual": CHOSEN,
-    "solver": CHOSEN,
     "intercept_scaling": "leave it out, intercepts are not penalised",
     "n_jobs": "MaxMarginClassifierCV and GridSearchCV fit folds in parallel",
     "C": "pass Cs, the values to choose from",
     "warm_start": "leave it out, each fit along a path of C starts from the last",
+    **dict.fromkeys(("shrinking", "dual", "solver"), CHOSEN),
     **dict.fromkeys(("kernel", "gamma", "degree", "coef0", "cache_size"), KERNEL),
 }
 

@@ -27,8 +27,6 @@ DEFAULT_METHODS = (
 MARKS = (10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000)
 WIDTH, LONGEST_NAME, CELL = 80, 30, 11  # columns of a table, and of its parts
 
-Watch = Callable[[str, float], None]
-
 
 @dataclass(frozen=True)
 class Race:
@@ -102,7 +100,7 @@ def race(
     fit_intercept: bool = True,
     best: MarginResult | None = None,
     max_time: float | None = 60.0,
-    watch: Watch | None = None,
+    watch: Callable[[str, float], None] | None = None,
 ) -> Race:
     """Run several methods for the same number of passes over the data, and compare their margins.
 

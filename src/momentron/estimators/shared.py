@@ -26,8 +26,7 @@ from momentron.rows.validation import TrainingData, clean_matrix
 from momentron.solvers.loop import Callback
 from momentron.solvers.solver import BudgetWarning
 from momentron.status import Predictor, Status
-from momentron.streams.block_fits import is_dask
-from momentron.streams.dask import lazily
+from momentron.streams.block_fits import is_dask, lazily
 
 BLOCK_ENTRIES = 1 << 22  # numbers of rows that are classified at a time: 32 MB in float64
 RESCALE = "centre and rescale the features"
@@ -117,7 +116,12 @@ class MarginClassifier(FitParameters, Marked, ClassifierMixin, BaseEstimator):
 
     def _check_parts(self, X: Any) -> Iterator[Any]:
         """Rows to be classified, checked against those of the fit: all, or a block at a time."""
-        for first, block in _large_blocks(X):
+        rows, parts = getattr(X, "iloc", X), row_parts(X)
+        is_sliced = isinstance(X, np.ndarray) or rows is not X
+        if is_sliced and X.ndim == 2 and X.size > BLOCK_ENTRIES:
+            blocks = gen_batches(X.shape[0], max(1, BLOCK_ENTRIES // X.shape[1]))
+            parts = ((block.start, rows[block]) for block in blocks)
+        for first, block in parts:
             clean_X = clean_matrix(block, first)
             named = block if hasattr(block, "columns") else clean_X
             validate_data(self, named, reset=False, skip_check_array=True)
@@ -250,18 +254,6 @@ class FittedClassifier(MarginClassifier):
         if n_weights > n if hasattr(self, "kernel") else n_weights != d:
             return None
         return results if np.array_equal(self.classes_, data.classes) else None
-
-
-def _large_blocks(X: Any) -> Iterator[tuple[int, Any]]:
-    """(number of the first row, rows): X itself, or blocks of large arrays, frames and tensors."""
-    shape: Any = getattr(X, "shape", ())
-    is_sliced = isinstance(X, np.ndarray) or hasattr(X, "iloc")
-    if not is_sliced or len(shape) != 2 or shape[0] * shape[1] <= BLOCK_ENTRIES:
-        yield from row_parts(X)
-        return
-    rows = X.iloc if hasattr(X, "iloc") else X
-    for part in gen_batches(shape[0], max(1, BLOCK_ENTRIES // max(shape[1], 1))):
-        yield part.start, rows[part]
 
 
 # --- warnings ------------------------------------------------------------------------------------

@@ -16,8 +16,7 @@ some of the rows, the landmarks (Nyström), and are not rescaled.
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,16 +54,12 @@ FIRST = SampleSize(500_000, 150, 2_000_000)  # fitted in any case: there always 
 FULL = SampleSize(30_000_000, 1000, 20_000_000)
 
 
-@dataclass(frozen=True, eq=False)
-class Classifier:
+class Classifier(NamedTuple):
     """w as the problem has it, without slack, and b: a number, or one per class."""
 
     w: np.ndarray
     b: Any
     predictor: Predictor = Predictor.BEST_SO_FAR
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter((self.w, self.b))
 
 
 class Choice(NamedTuple):
@@ -251,7 +246,7 @@ def fallback_choice(
     with until(outcome.closing):
         seconds = max(outcome.seconds, SECONDS)
         found = fallback(problem, seconds=seconds, own=usable, handicap=handicap)
-    w, b = problem.to_unit_length(*found)
+    w, b = problem.to_unit_length(found.w, found.b)
     has_all = problem.n_rows == outcome.problem.n_rows
     margin = 0.0 if has_all else -math.inf
     if w.any() and has_all:

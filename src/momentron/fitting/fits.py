@@ -27,7 +27,7 @@ from momentron.rows import Operator
 from momentron.rows.kernels import Kernel
 from momentron.rows.validation import TrainingData, operator_of, weighed
 from momentron.solvers import Solver, Start
-from momentron.solvers.checkpoint import Checkpoint
+from momentron.solvers.checkpoint import Checkpoint, data_identity
 from momentron.solvers.loop import Callback, Run, solve
 from momentron.solvers.problem import Problem
 from momentron.status import Predictor, Status
@@ -140,7 +140,8 @@ def fit_rows(
     problem = options.problem_of(rows.data, rows.operator)
     file = None
     if options.checkpoint is not None:
-        file = Checkpoint(options.checkpoint, options.identity(rows.data, rows.kernel))
+        question = options.question(rows.data.weights, rows.kernel)
+        file = Checkpoint(options.checkpoint, question | data_identity(rows.data))
     if initial is not None:
         start = make_start(problem, initial, options.solver, rows)
         options = replace(options, budget=replace(options.budget, start=start))
@@ -232,7 +233,7 @@ def _soft(problem: Any, outcome: Run) -> Choice:
         choice = fallback_choice(problem.sampled(), outcome, own, handicap=1.0)
         if choice.predictor is not Predictor.BEST_SO_FAR:
             return choice
-    w, b = own
+    w, b, _ = own
     coef, intercept = problem.in_units_of_x(w, b)
     if not is_hinge:
         margin, scale = classifier_bounds(problem, w, b, products=products)[0], lower or 1.0

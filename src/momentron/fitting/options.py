@@ -21,6 +21,7 @@ from momentron.data.arguments import (
     parse_size,
     require_seed,
     require_verbose,
+    seconds_of,
 )
 from momentron.dual.losses import Exponential, Loss, as_loss
 from momentron.errors import InputError, short
@@ -28,7 +29,7 @@ from momentron.rows import Operator
 from momentron.rows.kernels import Kernel
 from momentron.rows.validation import TrainingData, require_class_weight
 from momentron.solvers import RunOptions, Solver, as_solver
-from momentron.solvers.checkpoint import content_of, data_identity, parameters_of
+from momentron.solvers.checkpoint import content_of, parameters_of
 from momentron.solvers.problem import KernelChoice, Problem
 
 MOST_CS = 10_000  # values of C that Cs=n may ask for: each is a fit
@@ -147,16 +148,11 @@ class FitOptions:
             rows=rows,
         )
 
-    def identity(self, data: TrainingData, kernel: Kernel | None = None) -> dict[str, str]:
-        """What tells a run in memory from others, the same in every process.
-
-        `data` are the rows with weight, `kernel` the one that was chosen for them.
-        """
-        return self.question(data.weights, kernel) | data_identity(data)
-
     def question(self, weights: Any, kernel: Kernel | None = None) -> dict[str, str]:
-        """The same but for the rows. Budgets, tolerance, memory and printing are left out: a run
-        may go on with others.
+        """What tells a run from others on the same rows, the same in every process.
+
+        `kernel` is the one that was chosen for the rows. Budgets, tolerance, memory and printing
+        are left out: a run may go on with others.
         """
         return {
             "method": self.solver.name,
@@ -211,8 +207,7 @@ def _limits(solver: Solver, asked: FitParameters) -> tuple[RunOptions, float]:
     """(the budget, with the method's own default for the iterations, and the seconds)."""
     require_seed(asked.random_state)
     tol, max_iter, max_memory = asked.tol, asked.max_iter, asked.max_memory
-    if not 0.0 <= as_number("tol", tol, "a number in [0, 1)") < 1.0:
-        raise InputError(f"tol={short(tol)} must be a number in [0, 1)")
+    as_number("tol", tol, "a number in [0, 1)", lambda number: 0.0 <= number < 1.0)
     if type(max_iter) is int and max_iter == -1:  # as SVC has it
         raise InputError("max_iter=-1 must be at least 1; None is the default of the method")
     steps = solver.default_max_iter if max_iter is None else as_count("max_iter", max_iter)
@@ -228,13 +223,7 @@ def _limits(solver: Solver, asked: FitParameters) -> tuple[RunOptions, float]:
         random_state=asked.random_state,
         memory=memory or int(min(MOST_MEMORY, machine_memory() / 4)),
     )
-    wanted = "a positive number of seconds, or None"
-    seconds = math.inf
-    if asked.max_time is not None:
-        seconds = as_number("max_time", asked.max_time, wanted)
-    if not seconds > 0.0:
-        raise InputError(f"max_time={short(asked.max_time)} must be {wanted}")
-    return budget, seconds
+    return budget, seconds_of(asked.max_time)
 
 
 def as_grid(Cs: Any) -> list[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import copy
 from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,23 +27,6 @@ from momentron.ntk.model_structure import examine
 from momentron.ntk.selection import Examples, Outputs, Readout, Selection, pieces
 from momentron.ntk.sweep import Sweep
 from momentron.views.progress import Progress, Tell, as_progress, part_of
-
-
-class KernelOptions(TypedDict, total=False):
-    """What each form of a kernel takes besides the examples.
-
-    Attributes
-    ----------
-    normalize : bool
-    max_memory : str or int
-        Instead of the values given to the constructor.
-    progress : bool or callable
-        True for a line on standard error, or a function of the fraction done.
-    """
-
-    normalize: bool | None
-    max_memory: str | int | None
-    progress: Progress
 
 
 class EmpiricalNTK:
@@ -148,7 +131,7 @@ class EmpiricalNTK:
                 words.append(f"{name}={value}")
         return f"EmpiricalNTK({', '.join(words)})"
 
-    def __call__(self, X1: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
+    def __call__(self, X1: Any, X2: Any = None, **options: Any) -> Any:
         """The kernel of all pairs, summed over the outputs.
 
         Parameters
@@ -157,7 +140,8 @@ class EmpiricalNTK:
             Without X2, or if X2 is X1, the kernel of X1 with itself, computed on
             one side of the diagonal and mirrored.
         **options
-            As in `KernelOptions`.
+            normalize and max_memory, instead of the values given to the constructor, and progress:
+            True for a line on standard error, or a function of the fraction done.
 
         Returns
         -------
@@ -165,7 +149,7 @@ class EmpiricalNTK:
         """
         return self._kernel(Contraction.TRACED, *self._sides(X1, X2), options)
 
-    def per_output(self, X1: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
+    def per_output(self, X1: Any, X2: Any = None, **options: Any) -> Any:
         """⟨∇A_o(x), ∇A_p(x')⟩ for all pairs of examples and of outputs.
 
         Parameters as in a call. `block_matrix` turns it into an (n1·k) × (n2·k) kernel.
@@ -176,7 +160,7 @@ class EmpiricalNTK:
         """
         return self._kernel(Contraction.PER_OUTPUT, *self._sides(X1, X2), options)
 
-    def same_output(self, X1: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
+    def same_output(self, X1: Any, X2: Any = None, **options: Any) -> Any:
         """⟨∇A_o(x), ∇A_o(x')⟩: one kernel per output, the diagonal of `per_output`.
 
         Parameters as in a call.
@@ -187,14 +171,7 @@ class EmpiricalNTK:
         """
         return self._kernel(Contraction.SAME_OUTPUT, *self._sides(X1, X2), options)
 
-    def pairs(
-        self,
-        X1: Any,
-        y1: Any,
-        X2: Any = None,
-        y2: Any = None,
-        **options: Unpack[KernelOptions],
-    ) -> Any:
+    def pairs(self, X1: Any, y1: Any, X2: Any = None, y2: Any = None, **options: Any) -> Any:
         """Inner products of the features ∇(A_c − A_j)(x), c the label of x and j a wrong one.
 
         These are the rows of the paper's reduction of many classes to two: a direction θ with
@@ -227,14 +204,15 @@ class EmpiricalNTK:
         if right is not None:
             right.places = readout.places(y2, len(right), "y2", k)
         normalize, _, _ = self._settings("", **options)
-        unscaled: KernelOptions = {**options, "normalize": False}
+        unscaled = options | {"normalize": False}
         kernel = torch.as_tensor(self._kernel(Contraction.PER_OUTPUT, left, right, unscaled))
         if normalize:
             rows = self._squares(X1, options)
             normalize_in_place(kernel, rows, rows if X2 is None else self._squares(X2, options))
         return self._result.finished(kernel)
 
-    def diagonal(self, X: Any, **options: Unpack[KernelOptions]) -> Any:
+    @torch.enable_grad()
+    def diagonal(self, X: Any, **options: Any) -> Any:
         """K(x, x) for each row of X, without any other entry of the kernel.
 
         Parameters as in a call. Normalised, all are 1, or 0 where all derivatives are 0.
@@ -246,11 +224,8 @@ class EmpiricalNTK:
         normalize, limit, tell = self._settings("tangent kernel", **options)
         examples = self._examples(X, "X")
         squares = self._result.zeros(examples.device, len(examples))
-        with torch.enable_grad():
-            sweep = Sweep(
-                self, Contraction.TRACED, examples, KernelShape(len(examples), 0), limit, tell
-            )
-            sweep.diagonal(examples, squares)
+        shape = KernelShape(len(examples), 0)
+        Sweep(self, Contraction.TRACED, examples, shape, limit, tell).diagonal(examples, squares)
         require_finite(squares)
         return self._result.finished((squares > 0.0).to(squares.dtype) if normalize else squares)
 
@@ -305,7 +280,7 @@ class EmpiricalNTK:
             for name, part in zip(linear.names, total, strict=True)
         }
 
-    def matvec(self, X1: Any, v: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
+    def matvec(self, X1: Any, v: Any, X2: Any = None, **options: Any) -> Any:
         """K(X1, X2) v, with the kernel summed over the outputs, and without forming it.
 
         It costs one backward pass over X2, and one through the backward pass over X1, for each
@@ -376,7 +351,7 @@ class EmpiricalNTK:
         contraction: Contraction,
         left: Examples,
         right: Examples | None,
-        options: KernelOptions,
+        options: dict[str, Any],
     ) -> Any:
         """The kernel of all pairs of examples; without `right`, of `left` with itself."""
         is_swapped = False
@@ -420,9 +395,9 @@ class EmpiricalNTK:
     def _examples(self, X: Any, name: str) -> Examples:
         return Examples(X, self.model, self.input_shape, name)
 
-    def _squares(self, X: Any, options: KernelOptions) -> Tensor:
+    def _squares(self, X: Any, options: dict[str, Any]) -> Tensor:
         """K(x, x) of each row, to normalise by."""
-        quiet: KernelOptions = {**options, "normalize": False, "progress": None}
+        quiet = options | {"normalize": False, "progress": None}
         return torch.as_tensor(self.diagonal(X, **quiet))
 
     def _settings(
@@ -433,7 +408,7 @@ class EmpiricalNTK:
         max_memory: str | int | None = None,
         progress: Progress = None,
     ) -> tuple[bool, int, Tell]:
-        """`KernelOptions` with the kernel's own settings where none is given."""
+        """The options of a call, with the kernel's own settings where none is given."""
         return (
             self.normalize if normalize is None else as_flag("normalize", normalize),
             parse_size(self.max_memory if max_memory is None else max_memory, "max_memory"),

@@ -28,12 +28,6 @@ from momentron.views.progress import Progress, Tell, as_progress, part_of
 USUAL_RATE = 0.01
 BATCH = 256  # examples that pass through the model to be classified at once
 
-Data = Any
-"""(X, y): examples with labels."""
-
-Loss = Callable[[Tensor, Tensor], Tensor]
-"""A number, from the outputs of a batch and its labels."""
-
 
 class KernelTracker:
     """Record the tangent kernel of a network that you train, whenever you call `look`.
@@ -81,8 +75,8 @@ class KernelTracker:
 
     def __init__(
         self,
-        train: Data,
-        test: Data,
+        train: Any,
+        test: Any,
         *,
         method: str | Solver = "auto",
         fit_intercept: bool = False,
@@ -177,9 +171,6 @@ class KernelTracker:
         found = outputs.squeeze(1).double().cpu().numpy()
         return float(np.mean(labels_of(found, self.classes) != y))
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
     @property
     def evolution(self) -> KernelEvolution:
         """The table of all looks so far.
@@ -221,7 +212,7 @@ def as_epoch(epoch: Any) -> float:
     return int(number) if number.is_integer() else number
 
 
-def as_labelled(data: Data, name: str) -> tuple[Any, np.ndarray]:
+def as_labelled(data: Any, name: str) -> tuple[Any, np.ndarray]:
     """A pair of as many examples as labels."""
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise InputError(f"{name} is {type(data).__name__}; pass a pair (X, y)")
@@ -240,11 +231,10 @@ def class_outputs(model: nn.Module, x: Tensor, classes: np.ndarray) -> Tensor:
         outputs = model(x)
     n, k = len(x), classes.size
     shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-    if shape != (n, k) and not (k == 2 and shape == (n, 1)):
-        raise InputError(
-            f"the outputs of {n} examples are {shape}; {k} classes need ({n}, {k})"
-            + (f" or ({n}, 1)" if k == 2 else "")
-        )
+    wanted = [(n, k), (n, 1)][: 2 if k == 2 else 1]
+    if shape not in wanted:
+        needs = " or ".join(map(str, wanted))
+        raise InputError(f"the outputs of {n} examples are {shape}; {k} classes need {needs}")
     if not bool(outputs.isfinite().all()):
         raise InputError(
             "the outputs of the network are not finite: training diverged; use a smaller lr"
@@ -271,14 +261,14 @@ def modes_kept(model: nn.Module) -> Iterator[None]:
 
 def kernel_evolution(
     model: nn.Module,
-    train: Data,
-    test: Data,
+    train: Any,
+    test: Any,
     *,
     epochs: int | Iterable[float] = 100,
     lr: float | None = None,
     batch_size: int = 32,
     seed: int = 0,
-    loss: Loss | None = None,
+    loss: Callable[[Tensor, Tensor], Tensor] | None = None,
     optimizer: torch.optim.Optimizer | None = None,
     callback: Callable[[Snapshot], Any] | None = None,
     progress: Progress = None,
@@ -383,14 +373,13 @@ def _optimizer(
     """The user's optimiser, or plain gradient descent."""
     if lr is not None and (not isinstance(lr, Real) or isinstance(lr, bool) or not lr > 0.0):
         raise InputError(f"lr={short(lr)} must be a number above 0")
+    trained = [p for p in model.parameters() if p.requires_grad]
     if optimizer is None:
-        parameters = [p for p in model.parameters() if p.requires_grad]
-        return torch.optim.SGD(parameters, lr=USUAL_RATE if lr is None else float(lr))
+        return torch.optim.SGD(trained, lr=USUAL_RATE if lr is None else float(lr))
     if lr is not None:
         raise InputError("lr has no effect with optimizer, which has its own; pass only one")
-    trained = {id(p) for p in model.parameters() if p.requires_grad}
     owned = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    if not trained & owned:
+    if not any(id(p) in owned for p in trained):
         raise InputError(
             "the optimizer owns none of the model's parameters; build it from this model's "
             "parameters(), after any copy or move of the model"

@@ -132,8 +132,7 @@ def kkt_share(
     theta = np.concatenate([p.cpu().numpy().ravel() for p in parameters.values()])
     shortest, longest = norm_bounds(theta)
     least, norm = float(leads.min()), float(np.linalg.norm(theta))
-    both = order * least, float(along.min())
-    low, high = min(both), max(both)
+    low, high = sorted((order * least, float(along.min())))
     result, angle = None, math.nan
     if optimum is not None:
         kernel = block_matrix(ntk.pairs(X, codes))

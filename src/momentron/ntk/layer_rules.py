@@ -15,7 +15,6 @@ from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.modules.conv import _ConvNd
 
 
 class Rule:
@@ -92,27 +91,21 @@ class EmbeddingRule(Rule):
         return found[:, 1:].flatten(1)
 
 
-RULES: dict[Any, Rule] = {
-    nn.Linear: Rule(),
-    **dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), ConvRule()),
-    nn.Embedding: EmbeddingRule(),
+RULES: dict[Any, Rule] = {  # by what computes the outputs
+    (nn.Linear.forward, None): Rule(),
+    **{(c.forward, c._conv_forward): ConvRule() for c in (nn.Conv1d, nn.Conv2d, nn.Conv3d)},
+    (nn.Embedding.forward, None): EmbeddingRule(),
 }
 
 
-def rule_for(module: nn.Module) -> Rule | None:
+def rule_for(module: Any) -> Rule | None:
     """The rule of a module, or None if its forward or its parameters are not the plain ones."""
-    for kind, rule in RULES.items():
-        if isinstance(module, kind):
-            return rule if _is_plain(module, kind) and rule.accepts(module) else None
-    return None
-
-
-def _is_plain(module: Any, kind: Any) -> bool:
-    names = ("forward", "_conv_forward") if issubclass(kind, _ConvNd) else ("forward",)
-    for name in names:
-        if name in vars(module) or getattr(type(module), name) is not getattr(kind, name):
-            return False
+    kind, own = type(module), vars(module)
+    rule = RULES.get((kind.forward, getattr(kind, "_conv_forward", None)))
+    if rule is None or "forward" in own or "_conv_forward" in own or not rule.accepts(module):
+        return None
     # a parametrised weight is computed from other parameters and is not one itself
-    return all(
-        getattr(module, name, None) is module._parameters.get(name) for name in ("weight", "bias")
-    )
+    for name in ("weight", "bias"):
+        if getattr(module, name, None) is not module._parameters.get(name):
+            return None
+    return rule

@@ -65,15 +65,6 @@ class Unit(NamedTuple):
         parts = [self.rule.deltas(self.modules[0], gradient) for gradient in calls]
         return torch.cat(parts, 1) if len(parts) > 1 else parts[0]
 
-    def require_calls(self, as_usual: bool, count: int) -> None:
-        """Refuse a model that calls these layers more or less often than for the first example."""
-        if not as_usual:
-            raise InputError(
-                f"a {type(self.modules[0]).__name__} layer is called {count} times for some "
-                f"examples and {len(self.zeros)} times for the first; the kernel needs a model "
-                "that runs the same layers for every example"
-            )
-
 
 @dataclass(frozen=True)
 class ModelStructure:
@@ -90,11 +81,6 @@ class ModelStructure:
         """The parameters that no unit covers."""
         covered = {name for unit in self.units for name in unit.names}
         return [name for name in self.entries if name not in covered]
-
-
-class _Call(NamedTuple):
-    x: Tensor
-    y: Tensor
 
 
 def examine(
@@ -116,16 +102,16 @@ def examine(
     require_separate(both[0], outputs[0], pair)
     units = []
     for unit, made in zip(candidates, calls, strict=True):
-        used = sum(call.y.grad_fn in reached for call in made)
+        used = sum(y.grad_fn in reached for _, y in made)
         if used and all(uses[id(named[name])] == used for name in unit.names):
-            zeros = tuple(call.y.new_zeros(()).expand(call.y.shape) for call in made)
+            zeros = tuple(y.new_zeros(()).expand(y.shape) for _, y in made)
             _, positions, channels = unit.deltas([zero.unsqueeze(0) for zero in zeros]).shape
-            fan_in = unit.features([call.x for call in made]).shape[2]
+            fan_in = unit.features([x for x, _ in made]).shape[2]
             units.append(
                 unit._replace(zeros=zeros, positions=positions, channels=channels, fan_in=fan_in)
             )
     entries = {name: p.numel() for name, p in named.items() if uses[id(p)]}
-    layers = sum(call.y.nbytes for made in calls for call in made)  # and their derivatives
+    layers = sum(y.nbytes for made in calls for _, y in made)  # and their derivatives
     return ModelStructure(tuple(units), entries, outputs.shape[1], saved + layers)
 
 
@@ -146,9 +132,9 @@ def _candidates(model: nn.Module, named: Mapping[str, nn.Parameter]) -> list[Uni
     return [unit for unit in units.values() if unit.names]
 
 
-def _trial(model: nn.Module, x: Tensor, units: list[Unit]) -> tuple[Tensor, list[list[_Call]], int]:
-    """One forward pass: outputs, the calls of each unit, the bytes that autograd keeps."""
-    calls: list[list[_Call]] = [[] for _ in units]
+def _trial(model: nn.Module, x: Tensor, units: list[Unit]) -> tuple[Tensor, list[Any], int]:
+    """One forward pass: outputs, (x, y) of the calls of each unit, what autograd keeps in bytes."""
+    calls: list[list[tuple[Tensor, Tensor]]] = [[] for _ in units]
     place = {id(module): i for i, unit in enumerate(units) for module in unit.modules}
     kept: dict[int, int] = {}
 
@@ -158,8 +144,7 @@ def _trial(model: nn.Module, x: Tensor, units: list[Unit]) -> tuple[Tensor, list
         return tensor
 
     def on_call(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-        made = calls[place[id(module)]]
-        made.append(_Call(x.detach().unsqueeze(0), y))
+        calls[place[id(module)]].append((x.detach().unsqueeze(0), y))
         return y.clone()
 
     modules = [module for unit in units for module in unit.modules]
@@ -214,42 +199,39 @@ def hooked(
         yield
 
 
-_EVALUATE = "call model.eval() first"
 _SEPARATE = "call model.eval(), or let each output depend on its own example only"
 
 
 def require_eval(model: nn.Module) -> None:
     """Refuse modules whose output is random or depends on the other examples of the batch."""
     for name, module in model.named_modules():
-        fault = _fault(module)
+        place = f"module {name!r}" if name else "the model"
+        place = f"{place} ({type(module).__name__})"
+        fault = _fault(module) if module.training else None
         if fault is not None:
-            place = f"module {name!r}" if name else "the model"
-            raise InputError(f"{place} ({type(module).__name__}) {fault}")
+            raise InputError(f"{place} is in training mode and {fault}; call model.eval() first")
+        if isinstance(module, _BatchNorm) and module.running_mean is None:
+            raise InputError(
+                f"{place} has no running statistics and mixes the examples of a batch; "
+                "build it with track_running_stats=True"
+            )
 
 
 def _fault(module: Any) -> str | None:
+    """What a module does in training mode that no kernel can have."""
+    hooks = module._forward_pre_hooks.values()
     if isinstance(module, _BatchNorm):
-        if module.training:
-            return f"is in training mode and mixes the examples of a batch; {_EVALUATE}"
-        if module.running_mean is None:
-            return (
-                "has no running statistics and mixes the examples of a batch; "
-                "build it with track_running_stats=True"
-            )
-    if not module.training:
-        return None
-    if isinstance(module, _SpectralNorm) or any(
-        isinstance(hook, SpectralNorm) for hook in module._forward_pre_hooks.values()
-    ):
-        return f"is in training mode and would change its estimate of the norm; {_EVALUATE}"
+        return "mixes the examples of a batch"
+    if isinstance(module, _SpectralNorm) or any(isinstance(hook, SpectralNorm) for hook in hooks):
+        return "would change its estimate of the norm"
     if isinstance(module, _InstanceNorm) and module.track_running_stats:
-        return f"is in training mode and would change its running statistics; {_EVALUATE}"
+        return "would change its running statistics"
     if isinstance(module, _DropoutNd) and module.p > 0.0:
-        return f"is in training mode and random with p={module.p}; {_EVALUATE}"
+        return f"random with p={module.p}"
     if isinstance(module, nn.RReLU) and module.lower != module.upper:
-        return f"is in training mode and random; {_EVALUATE}"
+        return "random"
     if isinstance(module, nn.MultiheadAttention | nn.RNNBase) and module.dropout > 0.0:
-        return f"is in training mode and random with dropout={module.dropout}; {_EVALUATE}"
+        return f"random with dropout={module.dropout}"
     return None
 
 

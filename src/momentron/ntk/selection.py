@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -34,20 +33,15 @@ class Readout:
 
     def numbers(self, k: int) -> list[int]:
         """The outputs that are read, of k."""
-        chosen = self.chosen
-        if chosen is None:
-            return list(range(k))
-        if isinstance(chosen, slice):
-            found = list(range(k))[chosen]
-        else:
-            asked: list[Any] = list(chosen) if isinstance(chosen, Iterable) else [chosen]
-            bad = [o for o in asked if not isinstance(o, Integral) or not -k <= int(o) < k]
-            if bad or any(isinstance(o, bool | np.bool_) for o in asked):
-                raise InputError(
-                    f"outputs={short(chosen)} must be whole numbers; the model has {k} outputs, "
-                    "from 0"
-                )
-            found = [int(o) % k for o in asked]
+        chosen: Any = list(self.chosen) if isinstance(self.chosen, Iterable) else self.chosen
+        try:
+            if np.asarray(chosen).dtype == bool:  # a mask for numpy
+                raise IndexError
+            found = np.arange(k)[chosen].ravel().tolist()
+        except IndexError:
+            raise InputError(
+                f"outputs={short(chosen)} must be whole numbers; the model has {k} outputs, from 0"
+            ) from None
         if not found or len(set(found)) < len(found):
             raise InputError(
                 f"outputs={short(chosen)} must choose at least 1 of {k} outputs, each once"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import entr
 from sklearn.preprocessing import KernelCenterer
 
 from momentron.data.exactness.tensors import as_host, is_tensor
@@ -35,10 +36,7 @@ def effective_rank(K: Any) -> float:
     """
     values = spectrum(K)
     total = values.sum()
-    if not total > 0.0:
-        return 0.0
-    shares = values[values > 0.0] / total
-    return float(np.exp(-(shares * np.log(shares)).sum()))
+    return float(np.exp(entr(values / total).sum())) if total > 0.0 else 0.0
 
 
 def participation_ratio(K: Any) -> float:

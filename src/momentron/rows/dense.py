@@ -10,7 +10,6 @@ from momentron.arithmetic.threads import in_threads, shares_of, sum_in_threads
 from momentron.certificate import read_only
 from momentron.rows.operator import (
     Operator,
-    block_rows,
     nonzero_rows,
     norm_upper_bounds,
     read_only_copy,
@@ -137,15 +136,14 @@ class MatrixOperator(Operator):
         return scores
 
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
-        total: np.ndarray | None = None
+        total = np.zeros((self.shape[1], *a.shape[1:]))
         nonzero = nonzero_rows(a)
         reads_all = self._reads_all(nonzero.size)
         for rows in row_blocks(self.shape[0] if reads_all else nonzero.size, self.shape[1]):
             require_time()
             index = rows if reads_all else nonzero[rows]
-            part = self.X[index].astype(np.float64, copy=False).T @ a[index]
-            total = part if total is None else np.add(total, part, out=total)
-        return np.zeros((self.shape[1], *a.shape[1:])) if total is None else total
+            total += self.X[index].astype(np.float64, copy=False).T @ a[index]
+        return total
 
     def _reads_all(self, n_nonzero: int) -> bool:
         """Whether reading every row, zero weights too, is cheaper than copying those that count."""
@@ -154,8 +152,8 @@ class MatrixOperator(Operator):
     def adjoint_depth(self, n_nonzero: int) -> int:
         """The longest chain of roundings in one entry of `exact_adjoint`."""
         n = self.shape[0] if self._reads_all(n_nonzero) else max(n_nonzero, 1)
-        size = block_rows(n, self.shape[1])
-        return size + -(-n // size)
+        blocks = row_blocks(n, self.shape[1])
+        return blocks[0].stop + len(blocks)
 
     def adjoint_norm_bound(
         self, a: np.ndarray, weighted_norms: float, *, sharp: bool = False

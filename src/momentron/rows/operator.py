@@ -21,14 +21,9 @@ BLOCK_BYTES = 1 << 22  # float64 blocks of 4 MB: large enough for BLAS, small ne
 FEW_ENTRIES = 32  # up to which the length of a vector is faster in Python
 
 
-def block_rows(n: int, d: int) -> int:
-    """How many rows of d float64 make a block."""
-    return max(1, min(n, BLOCK_BYTES // (8 * max(d, 1))))
-
-
 def row_blocks(n: int, d: int) -> list[slice]:
-    """Slices of rows that cover 0..n, a block each."""
-    return strips_of(0, n, block_rows(n, d))
+    """Slices of rows of d float64 that cover 0..n, a block each."""
+    return strips_of(0, n, max(1, BLOCK_BYTES // (8 * max(d, 1))))
 
 
 def norm_upper_bounds(squares: np.ndarray, length: int) -> np.ndarray:

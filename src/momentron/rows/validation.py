@@ -153,11 +153,16 @@ def first_not_finite(X: Any) -> tuple[int, int, Any] | None:
 def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     """(classes, codes): the labels in sorted order, and the place of each row's label there."""
     classes, codes = sorted_labels(clean_targets(y, n_rows))
-    if classes.size < 2:
-        raise InputError(
-            f"y has {classes.size} class; max_margin needs at least 2: pass rows of two or more"
-        )
+    require_two_classes(classes.size)
     return classes, codes
+
+
+def require_two_classes(n_classes: int) -> None:
+    """Raise where there is nothing to separate."""
+    if n_classes < 2:
+        raise InputError(
+            f"y has {n_classes} class; max_margin needs at least 2: pass rows of two or more"
+        )
 
 
 def sorted_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -243,12 +248,9 @@ def _require_classes(y: np.ndarray) -> None:
     if y.dtype.kind == "c":
         raise InputError(f"y has complex labels ({y.dtype}); pass strings, integers or booleans")
     if y.dtype.kind == "f":
-        is_finite, is_whole = np.isfinite(y), y == np.trunc(y)
-        if not is_finite.all():
-            i = int(is_finite.argmin())
+        for i in np.flatnonzero(~np.isfinite(y))[:1]:
             raise InputError(f"y contains NaN or infinity: y[{i}] is {y[i]}; drop that row")
-        if not is_whole.all():
-            i = int(is_whole.argmin())
+        for i in np.flatnonzero(y != np.trunc(y))[:1]:
             raise InputError(
                 f"Unknown label type: continuous: y[{i}] is {y[i]}; "
                 "pass classes as strings, integers or booleans"
@@ -287,9 +289,7 @@ def clean_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
             f"X has {n_rows} rows but sample_weight has shape {weights.shape}; give one weight for "
             "each row"
         )
-    is_good = _in_range(weights)
-    if not is_good.all():
-        i = int(is_good.argmin())
+    for i in np.flatnonzero(~_in_range(weights))[:1]:
         raise InputError(f"sample_weight[{i}]={float(weights[i])!r} must be {WANTED_WEIGHT}")
     if not weights.any():
         raise InputError("sample_weight is zero for every row; give some rows a positive weight")
@@ -306,10 +306,7 @@ def require_class_weight(class_weight: Any) -> None:
             "weights"
         )
     for label, given in class_weight.items():
-        name = f"class_weight[{label!r}]"
-        weight = as_number(name, given, WANTED_WEIGHT)
-        if not _in_range(weight):
-            raise InputError(f"{name}={short(weight)} must be {WANTED_WEIGHT}")
+        as_number(f"class_weight[{label!r}]", given, WANTED_WEIGHT, _in_range)
 
 
 def class_factors(class_weight: Any, data: TrainingData) -> np.ndarray | None:
@@ -346,9 +343,7 @@ def weighed(data: TrainingData, class_weight: Any, *, is_square: bool = False) -
     weights = np.ones(data.codes.size) if data.sample_weight is None else data.sample_weight
     if factors is not None:
         weights = weights * factors[data.codes]  # neither overflows nor vanishes
-        is_good = _in_range(weights)
-        if not is_good.all():
-            i = int(is_good.argmin())
+        for i in np.flatnonzero(~_in_range(weights))[:1]:
             raise InputError(
                 f"row {i} has weight {float(weights[i])!r}, the product of its sample and class "
                 f"weights; it must be {WANTED_WEIGHT}"

@@ -3,9 +3,9 @@
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,10 @@ import numpy as np
 from momentron.arithmetic.clock import OutOfTime, deadline, until
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.threads import one_thread
-from momentron.data.arguments import as_flag, as_number
+from momentron.data.arguments import as_flag, seconds_of
 from momentron.data.exactness.decimals import READINGS, is_rounded, require_reading
-from momentron.errors import InputError, short
 from momentron.separability.cone import Cone
-from momentron.separability.designs import read_design
+from momentron.separability.designs import Design, read_design
 from momentron.separability.document import build_proof, empty_proof
 from momentron.separability.estimate_prover import LATE, EstimateProver, why
 from momentron.separability.exact_weights import (
@@ -31,12 +30,7 @@ from momentron.separability.exact_weights import (
     one_sided_column,
 )
 from momentron.separability.family import Family
-from momentron.separability.interval import (
-    Interval,
-    closing_seconds,
-    first_interval,
-    margin_interval,
-)
+from momentron.separability.interval import Interval, first_interval, margin_interval
 from momentron.separability.projection import DIRECTION_BITS, NotFound, Proposal, propose
 from momentron.separability.sentences import notes_on_classes
 from momentron.separability.verdict import Verdict
@@ -157,31 +151,21 @@ def check_separability(
     fit_intercept = as_flag("fit_intercept", fit_intercept)
     require_reading(decimals)
     design = read_design(X, y, data=data, sample_weight=sample_weight, decimals=decimals)
-    family, link, fit_intercept = design.modelled(family, link, fit_intercept)
+    design = design.modelled(family, link, fit_intercept, reference)
     estimates = as_flag("estimates", estimates)
     names = design.named(feature_names)
     seconds = seconds_of(max_time)
     grace = max(GRACE, seconds / 20)  # to read the data, and to close
     otherwise, reason, notes = None, None, design.notes
-    model = partial(
-        Cone,
-        y=design.y,
-        fit_intercept=fit_intercept,
-        family=family,
-        link=link,
-        sample_weight=design.sample_weight,
-        order=order,
-        reference=design.reference if reference is None else reference,
-    )
     with standard_arithmetic(), one_thread():
         try:
             with until(start + max(seconds, grace)):
-                cone = model(design.X, decimals=decimals)
+                cone = Cone(design, decimals, order)
             decision = _Decision(cone)
             proof = decision.within(start + seconds, grace)
             reason = decision.reason
             if time.perf_counter() - start < OTHER_SECONDS:
-                otherwise = _kind_otherwise(model, cone, proof, start + seconds)
+                otherwise = _kind_otherwise(design, order, cone, proof, start + seconds)
             if estimates and proof["complete"]:
                 end = start + seconds
                 if max_time is None:
@@ -189,14 +173,13 @@ def check_separability(
                 proof, reason = _with_estimates(decision, proof, end)
         except OutOfTime:
             reason = LATE
-            unread = Family.of(family, link, label_texts(design.y), fit_intercept)
-            n, d = np.shape(design.X)
-            proof = empty_proof(n, d, unread, decimals)
+            unread = Family.of(design, label_texts(design.y))
+            proof = empty_proof(np.shape(design.X), unread, decimals)
         ends = read_interval(proof)
     if reason == LATE:
         taken = max_time or ESTIMATES_SECONDS
         reason = f"time ran out after {taken:g} s; pass max_time={max(60.0, 10.0 * taken):g}"
-    if family is None:
+    if design.family is None:
         notes += notes_on_classes(proof["family"], proof["data"]["classes"])
     proof["names"] = None if names is None else [name[:LONGEST_NAME] for name in names]
     taken = time.perf_counter() - start
@@ -204,7 +187,7 @@ def check_separability(
 
 
 def _kind_otherwise(
-    model: Callable[..., Cone], cone: Cone, proof: dict[str, Any], moment: float
+    design: Design, order: Any, cone: Cone, proof: dict[str, Any], moment: float
 ) -> str | None:
     """The kind in the other reading of decimals; None if it was not decided.
 
@@ -215,15 +198,14 @@ def _kind_otherwise(
     kind, values = proof["kind"], cone.X.data
     if kind == "undecided" or values.size > FEW_ENTRIES:
         return None
-    if not is_rounded(values).any():
-        return str(kind)
-    longest = math.sqrt(cone.n_features) * float(np.abs(values).max())
-    if read_interval(proof)[0] > ROUNDING * longest:
+    longest = math.sqrt(cone.n_features) * float(np.abs(values).max(initial=0.0))
+    if read_interval(proof)[0] > ROUNDING * longest or not is_rounded(values).any():
         return str(kind)
     reading = next(word for word in READINGS if word != cone.table.decimals)
     end = min(moment, time.perf_counter() + OTHER_SECONDS)
     with suppress(OutOfTime, TooLarge, ProofTooLarge), until(end):
-        return str(_Decision(model(cone.X, decimals=reading)).proof()["kind"])
+        cone = Cone(replace(design, X=cone.X), reading, order)
+        return str(_Decision(cone).proof()["kind"])
     return None
 
 
@@ -247,17 +229,6 @@ def _with_estimates(
 def verified(proof: dict[str, Any], table: Table, checked: Proof | None = None) -> Proof:
     """A proof as the verifier reads its JSON; ProofError unless it holds."""
     return check_document(load_proof(json.dumps(proof)), table, checked)
-
-
-def seconds_of(max_time: float | None) -> float:
-    """A budget in seconds; infinite where there is none."""
-    if max_time is None:
-        return math.inf
-    wanted = "a positive number of seconds, or None"
-    seconds = as_number("max_time", max_time, wanted)
-    if not seconds > 0.0:
-        raise InputError(f"max_time={short(max_time)} must be {wanted}")
-    return seconds
 
 
 class _Decision:
@@ -328,7 +299,7 @@ class _Decision:
         groups, enclosure = boundary_weights(cone, boundary, basis, q)
         if conflict is None and support.size and cone.family.compares_classes:
             # the verdict stands without a conflict; the verification comes first
-            with suppress(OutOfTime), until(deadline() - closing_seconds(cone)):
+            with suppress(OutOfTime), until(deadline() - cone.closing_seconds):
                 conflict = circuit_conflict(cone, boundary, support[0])
         return self._closed(direction, groups, conflict=conflict, basis=enclosure)
 

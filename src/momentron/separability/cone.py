@@ -15,16 +15,18 @@ import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
 from momentron.data.exactness.conversion import as_exact
-from momentron.data.exactness.decimals import require_reading, shortest_decimals
+from momentron.data.exactness.decimals import shortest_decimals
 from momentron.errors import InputError, one_line, short
 from momentron.rows.validation import clean_matrix, clean_targets
-from momentron.separability.family import COUNTS, LEFT_OUT, class_of, link_of, modelled
+from momentron.separability.designs.design import Design
+from momentron.separability.family import COUNTS, LEFT_OUT, link_of, modelled
 from momentron.separability.projection import Rows
 from momentron.solvers.rational.systems import PRIME, Vector, memory_cap, require_memory
 from momentron.verify.exact_table import Table
 from momentron.verify.outcomes import label_texts, zero_weight_rows
 
 PIECE = 1 << 19  # entries that are multiplied at a time
+SECONDS_PER_ENTRY = 1.2e-6  # of three exact products, with all that belongs to them
 BYTES_PER_ENTRY = 40  # of the matrix of all pairs, at the worst moment of a proposal
 
 
@@ -56,25 +58,24 @@ class ExactRows:
         high = int(np.frexp(np.abs(X.data).max(initial=0.0))[1])
         self.bits = max(0, high) + self.scale.bit_length()  # of the longest integer, at most
 
-    def _with(self, places: Any, values: np.ndarray) -> Any:
-        """Values for the entries, with their signs."""
-        parts = values * np.sign(places.data), places.indices, places.indptr
-        return sp.csr_array(parts, shape=places.shape)
-
     def floats(self) -> Any:
-        return self._with(self.places, self.values[np.abs(self.places.data) - 1])
+        places = self.places
+        values = self.values[np.abs(places.data) - 1] * np.sign(places.data)
+        return sp.csr_array((values, places.indices, places.indptr), shape=places.shape)
 
     def residues(self, rows: np.ndarray) -> Any:
         """Some rows modulo PRIME."""
         places = self.places[rows]
-        found = self._with(places, self._residues(np.abs(places.data) - 1))
-        found.data = (found.data % PRIME).astype(np.float64)
-        return found
+        values = (self._entries(places, np.int64, PRIME) % PRIME).astype(np.float64)
+        return sp.csr_array((values, places.indices, places.indptr), shape=places.shape)
 
-    def _residues(self, at: np.ndarray) -> np.ndarray:
-        powers = self.powers[at]
-        factors = [pow(self.base, e, PRIME) for e in range(int(powers.max(initial=0)) + 1)]
-        return self.integers[at] % PRIME * np.array(factors)[powers] % PRIME
+    def _entries(self, places: Any, kind: Any, modulus: int | None = None) -> np.ndarray:
+        """Integers of a type; modulo a prime, these are products of two residues."""
+        at = np.abs(places.data) - 1
+        integers, powers = self.integers[at], self.powers[at]
+        integers = integers.astype(kind) if modulus is None else integers % modulus
+        factors = [pow(self.base, e, modulus) for e in range(int(powers.max(initial=0)) + 1)]
+        return integers * np.array(factors, kind)[powers] * np.sign(places.data)
 
     def _pieces(self, rows: Any, bits: int) -> Iterator[tuple[int, Any]]:
         """(position of the first, integers) of some rows, a piece at a time.
@@ -87,12 +88,9 @@ class ExactRows:
         for start in range(0, n, step):
             require_time()
             places = every[start : start + step]
-            at = np.abs(places.data) - 1
-            kind: Any = np.int64 if self.bits + bits + at.size.bit_length() < 62 else object
-            powers = self.powers[at]
-            factors = [self.base**e for e in range(int(powers.max(initial=0)) + 1)]
-            values = self.integers[at].astype(kind) * np.array(factors, kind)[powers]
-            yield start, (places.indptr, places.indices, values * np.sign(places.data))
+            is_short = self.bits + bits + int(places.nnz).bit_length() < 62
+            values = self._entries(places, np.int64 if is_short else object)
+            yield start, (places.indptr, places.indices, values)
 
     def vectors(self, rows: np.ndarray) -> list[Vector]:
         """Some rows by coordinate."""
@@ -150,29 +148,19 @@ class Cone:
     """
 
     def __init__(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        fit_intercept: bool = True,
-        family: str | None = None,
-        link: str | None = None,
-        decimals: str = "binary",
-        sample_weight: Any = None,
-        order: Sequence[Any] | None = None,
-        reference: Any = None,
+        self, design: Design, decimals: str = "binary", order: Sequence[Any] | None = None
     ) -> None:
-        if family is not None:
-            link_of(family, link)  # a model that is not supported is refused before y is read
-        X = _as_floats(X, require_reading(decimals))
+        if design.family is not None:  # one that is not supported is refused before y is read
+            link_of(design.family, design.link)
+        X = _as_floats(design.X, decimals)
         self.n = X.shape[0]
         # only a check: as an array, labels of a list may merge
-        clean_targets(y, self.n, are_classes=family not in COUNTS)
-        left_out = zero_weight_rows(sample_weight, self.n)
-        self.table = Table(X, label_texts(y), decimals, left_out, require_time)
-        self.family = modelled(self.table, y, family, link, fit_intercept, order)
+        clean_targets(design.y, self.n, are_classes=design.family not in COUNTS)
+        left_out = zero_weight_rows(design.sample_weight, self.n)
+        self.table = Table(X, label_texts(design.y), decimals, left_out, require_time)
+        self.family = modelled(self.table, design, order)
         self.classes, self.k = self.family.classes, self.family.k
-        self.reference = self._reference(reference)
+        self.reference = self._reference(design.reference)
         if self.n * max(2, self.k) * 64 > memory_cap():
             raise InputError(
                 f"{self.n} rows of {self.k} classes make {self.n * (self.k - 1)} pairs, more than "
@@ -199,11 +187,10 @@ class Cone:
         self.size = int(self.example.size)
 
     def _codes(self) -> np.ndarray:
-        name, seen = self.family.name, {*self.table.kept_labels}
-        code_of = {label: self.classes.index(class_of(name, label)) for label in seen}
+        code_of = {label: self.family.code_of(label) for label in {*self.table.kept_labels}}
         codes = np.array([code_of.get(label, LEFT_OUT) for label in self.table.labels], np.int64)
         codes[self.table.left_out] = LEFT_OUT
-        if name == "negative-binomial" and not (codes == 1).any():
+        if self.family.name == "negative-binomial" and not (codes == 1).any():
             raise InputError(
                 "y has no count above 0; family='negative-binomial' needs one: zeros alone are "
                 "explained by an infinite dispersion, whatever the coefficients"
@@ -227,17 +214,20 @@ class Cone:
             return 0
         return self.classes.index(text)
 
+    @property
+    def closing_seconds(self) -> float:
+        """About how long it takes to use every entry of X in whole numbers, and to verify that."""
+        n_entries = int(self.table.ends[-1]) + self.n * (1 + self.k)
+        return n_entries * self.family.n_blocks * SECONDS_PER_ENTRY
+
     def between(self, c: int, j: int) -> np.ndarray:
         """The pairs of examples of class c with class j."""
         return np.flatnonzero((self.own == c) & (self.other == j))
 
     def pairs_of(self, rows: Any, others: Any) -> np.ndarray:
         """The pairs of some rows, each with a class."""
-        keys, wanted = (
-            self.k * np.asarray(i, np.int64) + j
-            for i, j in ((self.example, self.other), (rows, others))
-        )
-        return np.searchsorted(keys, wanted)
+        wanted = self.k * np.asarray(rows, np.int64) + others
+        return np.searchsorted(self.k * self.example + self.other, wanted)
 
     @cached_property
     def design(self) -> ExactRows:

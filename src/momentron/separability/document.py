@@ -13,7 +13,7 @@ from momentron.solvers.rational.systems import primitive
 from momentron.verify.limits import VERSION
 
 
-def empty_proof(n: int, d: int, family: Family, decimals: str) -> dict[str, Any]:
+def empty_proof(shape: tuple[int, ...], family: Family, decimals: str) -> dict[str, Any]:
     """No proof of anything: if time ends before the data are read it cannot even name them."""
     return {
         "format": "momentron-proof",
@@ -22,8 +22,8 @@ def empty_proof(n: int, d: int, family: Family, decimals: str) -> dict[str, Any]
         "link": family.link,
         "fit_intercept": family.fit_intercept,
         "data": {
-            "rows": n,
-            "features": d,
+            "rows": shape[0],
+            "features": shape[1],
             "classes": family.classes,
             "decimals": decimals,
             "left_out": [],
@@ -55,7 +55,7 @@ def build_proof(
 ) -> dict[str, Any]:
     """A proof with the fields of docs/proof-format.md."""
     table = cone.table
-    proof = empty_proof(table.n, table.d, cone.family, table.decimals)
+    proof = empty_proof((table.n, table.d), cone.family, table.decimals)
     proof["data"] |= {"left_out": table.left_out, "sha256": table.sha256}
     is_on = np.zeros(cone.n, bool)  # the boundary
     for group in boundary:

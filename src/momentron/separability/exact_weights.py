@@ -116,20 +116,16 @@ def boundary_weights(
     """(positive q on every boundary pair with Σ q a = 0 on all columns of the basis, None).
 
     Where the system is too large, short weights that nearly cancel, and the pairs on which a
-    correction exists: the verifier bounds it with an approximate inverse, which needs as many pairs
-    in the basis as there are columns in use.
+    correction exists: the verifier bounds it with an approximate inverse, and refuses it unless
+    there are as many pairs in the basis as columns in use.
     """
     rest = np.setdiff1d(boundary, basis.rows)
     numerators = primitive(whole_multiples(q[rest]))
     try:
         solution, denominator = basis.cancelling(cone.pairs.combine(numerators, rest))
-    except TooLarge as error:
+    except TooLarge:
         if basis.rows.size > MAX_BASIS:
             raise
-        if np.count_nonzero((cone.rows.A[boundary] != 0).sum(axis=0)) != len(basis.columns):
-            raise NotFound(
-                "the columns are dependent; only an exact solution proves this"
-            ) from error
         q = q[boundary]
         numerators = [max(1, round(v / float(q.max()) * 2**53)) for v in q.tolist()]
         return [ExactWeights(boundary, numerators)], basis.rows
@@ -164,9 +160,7 @@ def duplicate_conflict(cone: Cone) -> ExactWeights | None:
     pairs = np.column_stack([kept[first[place]], kept])
     for i, j in pairs[cone.codes[pairs[:, 0]] != cone.codes[pairs[:, 1]]].tolist():
         require_time()
-        one, two = (slice(*X.indptr[m : m + 2]) for m in (i, j))
-        same = np.array_equal(X.indices[one], X.indices[two])
-        if same and np.array_equal(X.data[one], X.data[two]):
+        if not (X[[i]] != X[[j]]).nnz:
             return ExactWeights(cone.pairs_of([i, j], cone.codes[[j, i]]), [1, 1])
     return None
 
@@ -214,22 +208,22 @@ def exact_pair(cone: Cone) -> tuple[Point, list[ExactWeights], ExactWeights | No
     """
     every, change = _points(cone)
     points, weights = as_lists(every), Weights()
-    left, strict, w = list(range(len(points))), list[int](), [0] * cone.n_coordinates
+    left, w, earlier = list(range(len(points))), [0] * cone.n_coordinates, [0] * len(points)
     while left:
         some = [points[i] for i in left]
         weights, r = project_exactly(some, [-sum(column) for column in zip(*some, strict=True)])
         if not any(r):
             break
-        sides, earlier = (as_lists(fmpz_mat([u]) * every.transpose())[0] for u in (r, w))
+        (sides,) = as_lists(fmpz_mat([r]) * every.transpose())
         # enough of the earlier directions that their strict pairs stay strict
-        longer = max([0, *(-sides[i] // earlier[i] for i in strict)])
-        w = [(longer + 1) * old + v for old, v in zip(w, r, strict=True)]
-        strict += [i for i in left if sides[i] > 0]
-        left = [i for i in left if sides[i] == 0]
+        longer = 1 + max([0, *(-s // old for s, old in zip(sides, earlier, strict=True) if old)])
+        w = [longer * old + v for old, v in zip(w, r, strict=True)]
+        earlier = [longer * old + s for old, s in zip(earlier, sides, strict=True)]
+        left = [i for i, s in enumerate(earlier) if not s]
     (w,) = as_lists(fmpz_mat([w]) * change.transpose())
     if not left:
         return w, [], None
-    w = w if strict else []
+    w = w if any(earlier) else []
     q = {i: 1 + weights.get(m, Fraction(0)) for m, i in enumerate(left)}
     one, *others = left
     weights, _ = project_exactly([points[i] for i in others], [-v for v in points[one]])

@@ -11,14 +11,17 @@ docs/explanations/separation.md the reasons. Two pairs with opposite vectors hol
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
-from typing import Any
+from decimal import Context, Decimal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from momentron.errors import InputError, one_line, short, some
 from momentron.verify.exact_table import Table
 from momentron.verify.outcomes import label_texts, own_order
+
+if TYPE_CHECKING:
+    from momentron.separability.designs.design import Design
 
 Term = tuple[int, int, int]  # (block, sign, shift of the intercept)
 Form = dict[int, int]  # a linear form: coordinate of w → factor
@@ -46,12 +49,22 @@ class Family:
     fit_intercept: bool
 
     @classmethod
-    def of(
-        cls, name: str | None, link: str | None, labels: Sequence[str], fit_intercept: bool
-    ) -> "Family":
+    def of(cls, design: "Design", labels: Sequence[str]) -> "Family":
         """The model of some labels: binomial for two and multinomial for more, without a name."""
-        name = name or ("binomial" if len(set(labels)) == 2 else "multinomial")
-        return cls(name, link_of(name, link), classes_of(name, labels), fit_intercept)
+        name = design.family or ("binomial" if len(set(labels)) == 2 else "multinomial")
+        link, fit_intercept = link_of(name, design.link), design.fit_intercept is not False
+        return cls(name, link, classes_of(name, labels), fit_intercept)
+
+    def code_of(self, label: str) -> int:
+        """The class to which a label belongs, as an index."""
+        if self.name not in COUNTS:
+            return self.classes.index(label)
+        value, least = Decimal(label, Context(traps=[])), COUNTS[self.name]  # NaN of other text
+        is_count = value.is_finite() and value >= least
+        if not is_count or (least and value != value.to_integral_value()):
+            wanted = "whole numbers ≥ 1" if least else "finite numbers ≥ 0"
+            raise InputError(f"y has {label[:40]!r}; counts of this family must be {wanted}")
+        return int(value > least)
 
     @property
     def k(self) -> int:
@@ -128,22 +141,6 @@ def classes_of(name: str, labels: Sequence[str]) -> list[str]:
         return names
 
 
-def class_of(name: str, label: str) -> str:
-    """The class to which a label belongs."""
-    if name not in COUNTS:
-        return label
-    try:
-        value = Decimal(label)
-    except InvalidOperation:
-        value = Decimal("nan")
-    least = COUNTS[name]
-    is_count = value.is_finite() and value >= least
-    if not is_count or (least and value != value.to_integral_value()):
-        wanted = "whole numbers ≥ 1" if least else "finite numbers ≥ 0"
-        raise InputError(f"y has {label[:40]!r}; counts of this family must be {wanted}")
-    return classes_of(name, ())[value > least]
-
-
 def link_of(name: str, link: str | None) -> str:
     """The link of a family, by default its first; refused if the theory does not cover it."""
     if not isinstance(name, str) or name not in MODELS:
@@ -159,16 +156,9 @@ def link_of(name: str, link: str | None) -> str:
     return link
 
 
-def modelled(
-    table: Table,
-    y: Any,
-    name: str | None,
-    link: str | None,
-    fit_intercept: bool,
-    order: Sequence[Any] | None,
-) -> Family:
+def modelled(table: Table, design: "Design", order: Sequence[Any] | None) -> Family:
     """The model of the labels of a table, classes in order; refused if there is no such model."""
-    family = Family.of(name, link, table.kept_labels, fit_intercept)
+    family, y = Family.of(design, table.kept_labels), design.y
     name, k = family.name, family.k
     if k < 2 or (name == "binomial" and k != 2):
         needs = "exactly 2" if name == "binomial" and k > 2 else "at least 2"
@@ -176,12 +166,12 @@ def modelled(
         raise InputError(
             f"y has {what if k == 1 else f'{k} classes; family={name!r} needs {needs}'}"
         )
-    if family.has_thresholds and not fit_intercept:
+    if family.has_thresholds and not family.fit_intercept:
         raise InputError(
             "family='ordinal' has a threshold between neighbouring classes in place of an "
             "intercept; fit_intercept=False has no meaning for it"
         )
-    if family.has_event and not fit_intercept:
+    if family.has_event and not family.fit_intercept:
         raise InputError(
             f"link={family.link!r} needs an intercept: without one there may be no coefficients "
             "for which every probability is at most 1"

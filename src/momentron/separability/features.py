@@ -8,10 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import time_left, until
+from momentron.data.arguments import seconds_of
 from momentron.data.exactness.conversion import as_exact
 from momentron.errors import InputError
 from momentron.rows.validation import clean_matrix
-from momentron.separability.check import check_separability, seconds_of
+from momentron.separability.check import check_separability
 from momentron.separability.designs import read_design
 from momentron.separability.verdict import Verdict
 
@@ -77,15 +78,15 @@ def feature_roles(
     (n, d), fit_intercept = X.shape, bool(verdict.proof["fit_intercept"])
     counts = np.ones(n)
     counts[verdict.proof["data"]["left_out"]] = 0.0
-    strength = np.abs(verdict.coef).max(axis=0)
     width = d + verdict.intercept.size // len(verdict.coef) * fit_intercept
-    # as a float the weight of a feature may be 0
-    weighted = {place % width for place in verdict.whole_weights()}
-    kinds = {j: verdict.kind for j in range(d) if j not in weighted}
+    strength = dict.fromkeys(range(width), 0)  # exactly: as a float it may be 0
+    for place, v in verdict.whole_weights().items():
+        strength[place % width] = max(strength[place % width], abs(v))
+    kinds = {j: verdict.kind for j in range(d) if not strength[j]}
     with until(time.perf_counter() + seconds_of(max_time)):
-        for j in np.argsort(-strength, kind="stable").tolist():
-            if j in kinds or time_left() <= 0.0:
-                continue
+        for j in sorted({*range(d)} - {*kinds}, key=strength.__getitem__, reverse=True):
+            if time_left() <= 0.0:
+                break
             kinds[j] = check_separability(
                 X @ sp.diags_array((np.arange(d) != j).astype(X.dtype)),
                 design.y,

@@ -23,7 +23,6 @@ from momentron.solvers.rational.systems import TooLarge
 from momentron.status import Status
 
 SECONDS = 10.0  # for the interval, once the verdict is known
-SECONDS_PER_ENTRY = 1.2e-6  # of three exact products, with all that belongs to them
 FIRST_ENTRIES = 100_000  # of X that are read for the mean of a class
 TOLERANCE = 1e-6
 DUAL_BITS = 50
@@ -39,12 +38,6 @@ class Interval:
     dual: ExactWeights | None = None
 
 
-def closing_seconds(cone: Cone) -> float:
-    """About how long it takes to use every entry of X in whole numbers, and to verify that."""
-    n_entries = int(cone.table.ends[-1]) + cone.n * (1 + cone.k)
-    return n_entries * cone.family.n_blocks * SECONDS_PER_ENTRY
-
-
 def margin_interval(cone: Cone, w: list[int]) -> Interval:
     """The best interval from w, the means of the classes, and `max_margin` within a few seconds.
 
@@ -58,7 +51,7 @@ def margin_interval(cone: Cone, w: list[int]) -> Interval:
         if lower == 0.0 or not cone.family.is_classifier:
             return found
     # what is found must be read exactly here, and verified by the caller
-    closing = closing_seconds(cone)
+    closing = cone.closing_seconds
     try:
         require_time(closing)
         with until(deadline() - closing / 2):

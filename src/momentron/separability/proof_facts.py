@@ -6,7 +6,6 @@ without errors, and are *on the boundary*. A complete proof leaves none open, so
 tells which classes are separated; docs/explanations/separation.md says why.
 """
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import numpy as np
 from momentron.errors import InputError
 from momentron.separability.designs.design import GivenRows
 from momentron.separability.family import Family, link_of
+from momentron.solvers.rational.systems import primitive
 from momentron.verify.proof import whole_numbers
 
 
@@ -216,24 +216,21 @@ class ProofFacts:
         last = "threshold" if family.has_thresholds else "intercept"
         features = [*self.feature_labels, *[last] * family.n_intercepts]
         used = range(d) if section["used"] is None else section["used"]
-        # columns without a place are zero in every row
-        places = {column: p for p, column in enumerate([*used, *range(d, len(features))])}
-        aliases = _aliases(section["aliases"], [features[column] for column in places])
+        empty = {*range(d)} - {*used}  # columns that are zero in every row
+        aliases = {column: {features[column]: 1} for column in empty}
+        aliases |= _aliases(section["aliases"], [*used, *range(d, len(features))], features)
         statuses, found = iter(section["status"]), []
         for c, column, form in family.coefficients(d, section["reference"]):
             label = classes[c] if family.is_classifier or family.has_event else ""
             if family.has_thresholds and column >= d:
                 label = f"{classes[column - d]}|{classes[column - d + 1]}"
-            feature, status, sign, alias = features[column], "aliased", None, None
-            if column in places:
-                status = next(statuses)
+            status, sign = "aliased" if column in empty else next(statuses), None
             if status == "undetermined" and self.proof["kind"] == "separable":
                 along = sum(v * weights.get(at, 0) for at, v in form.items())
                 sign = (along > 0) - (along < 0)
-            if status == "aliased":
-                alias = aliases.get(places[column]) if column in places else {feature: 1}
+            alias = aliases.get(column) if status == "aliased" else None
             reason = self.reason if status == "undecided" else None
-            found.append(Estimate(label, feature, status, sign, alias, reason))
+            found.append(Estimate(label, features[column], status, sign, alias, reason))
         return found
 
     # --- rows ------------------------------------------------------------------------------------
@@ -365,16 +362,15 @@ class ProofFacts:
         known, classes = self.proof.get("class_rows"), self.classes
         if known is None or not self._family.compares_classes:
             return []
-        own = dict(zip(sorted({*self._boundary_rows().tolist()}), known["boundary"], strict=True))
+        rows = self._boundary_rows()
+        own = dict(zip(np.unique(rows).tolist(), known["boundary"], strict=True))
         found = set[tuple[int, int]]()
         for group in self.proof["boundary"]:
             # of two classes the other one is known
             others = group.get("others") or [1 - own[i] for i in group["rows"]]
             found |= {*zip(group["rows"], others, strict=True)}
-        pairs = sorted(found)
-        given = self._rows.each_of(np.array([i for i, _ in pairs], np.int64)).tolist()
-        named = zip(given, pairs, strict=True)
-        return [BoundaryPair(row, classes[own[i]], classes[j]) for row, (i, j) in named]
+        given = dict(zip(rows.tolist(), self._rows.each_of(rows).tolist(), strict=True))
+        return [BoundaryPair(given[i], classes[own[i]], classes[j]) for i, j in sorted(found)]
 
     @property
     def class_pairs(self) -> list[ClassPair]:
@@ -410,15 +406,16 @@ class ProofFacts:
         return found
 
 
-def _aliases(flat: dict[str, Any], names: list[str]) -> dict[int, dict[str, int]]:
-    """For each place, the shortest combination of columns that sums to zero, with its factors."""
+def _aliases(
+    flat: dict[str, Any], columns: list[int], names: list[str]
+) -> dict[int, dict[str, int]]:
+    """For each column, the shortest combination that sums to zero, with its factors."""
     found = dict[int, dict[str, int]]()
     for begin, end in pairwise(flat["starts"]):
-        places = flat["coordinates"][begin:end]
-        numbers = whole_numbers(flat["numbers"][begin:end])
-        common = math.gcd(*numbers)
-        combination = {names[p]: v // common for p, v in zip(places, numbers, strict=True)}
-        for p in places:
-            if p not in found or len(combination) < len(found[p]):
-                found[p] = combination
+        own = [columns[p] for p in flat["coordinates"][begin:end]]
+        numbers = primitive(whole_numbers(flat["numbers"][begin:end]))
+        combination = {names[c]: v for c, v in zip(own, numbers, strict=True)}
+        for c in own:
+            if c not in found or len(combination) < len(found[c]):
+                found[c] = combination
     return found

@@ -18,7 +18,6 @@ from momentron.separability.sentences import (
     WORDS,
     in_latex,
     model_words,
-    most_separated_first,
     sentence_on_classes,
     sentence_on_estimates,
 )
@@ -36,16 +35,15 @@ SENTENCES = {
     "on the wrong side",
     "undecided": "undecided: no proof was found within the limits of time and memory",
 }
-LIKELIHOODS = {  # of models that are not about hyperplanes
+LIKELIHOODS = SENTENCES | {  # of models that are not about hyperplanes
     "separable": "separable: along some direction of the coefficients the likelihoods of all "
     "examples tend to 1",
     "quasi-separable": "quasi-separable: along some direction of the coefficients the likelihoods "
     "of some examples rise and none falls, but along no direction do all of them tend to 1",
     "overlapping": "overlapping: along every direction of the coefficients that changes the fit "
     "some example becomes ever less likely, or impossible",
-    "undecided": SENTENCES["undecided"],
 }
-SHOWN = 10  # rows in conflict, or pairs of classes, that a notebook lists
+SHOWN = 10  # rows in conflict that a notebook lists
 
 
 @dataclass(frozen=True)
@@ -173,9 +171,7 @@ class Verdict(ProofFacts):
         """The sentence for a paper and the table of estimates, as text, LaTeX or HTML."""
         if format not in ("text", "latex", "html"):
             raise InputError(f"format={short(format)} must be 'text', 'latex' or 'html'")
-        lines = [self.paper_sentence]
-        notes = (self.classes_sentence, *self.notes)
-        lines += [f"{words[0].upper()}{words[1:]}." for words in notes if words]
+        lines = [self.paper_sentence, *self._remarks]
         if format == "latex":
             caption = in_latex(" ".join(lines))
             table = self.to_frame().to_latex(index=False, caption=caption, escape=True)
@@ -211,6 +207,12 @@ class Verdict(ProofFacts):
             return ""
         return sentence_on_classes(self.class_pairs)
 
+    @property
+    def _remarks(self) -> list[str]:
+        """What is said besides the sentence for a paper."""
+        found = (self.classes_sentence, *self.notes)
+        return [f"{words[0].upper()}{words[1:]}." for words in found if words]
+
     def plot(self, X: Any, y: Any, *, ax: Any = None, **options: Any) -> Any:
         """Draw what fits these data; needs the extra `plot` (matplotlib).
 
@@ -233,14 +235,7 @@ class Verdict(ProofFacts):
             "digest of the data (SHA-256)": data["sha256"],
             "seconds": f"{self.seconds:.3f}",
         }
-        parts = [facts_table(facts), *(f"<div>{escape(note)}</div>" for note in self.notes)]
-        if self.classes_sentence:
-            pairs = most_separated_first(self.class_pairs)
-            left = len(pairs) - SHOWN
-            words = "classes in the joint model" + (f", and {left} more pairs" if left > 0 else "")
-            names = ("class", "and", "kind", "examples on the boundary")
-            rows = [(p.first, p.second, p.kind, sum(p.boundary)) for p in pairs[:SHOWN]]
-            parts.append(f"<div>{words}</div>" + rows_table(names, rows))
+        parts = [facts_table(facts), *(f"<div>{escape(words)}</div>" for words in self._remarks)]
         if self.conflict:
             names = ("row", "class", "against", "weight")
             heaviest = sorted(self.conflict, key=lambda s: -s.weight)[:SHOWN]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.data.arguments import as_count, as_generator, as_number
+from momentron.data.arguments import as_count, as_generator
 from momentron.dual.combination import Combination, vertex_image
 from momentron.errors import InputError, short
 from momentron.solvers.problem import Problem
@@ -16,15 +16,11 @@ from momentron.solvers.schedules import (
     checked_step,
     paper_momentum,
     sampling_step,
-    sampling_steps,
 )
 from momentron.solvers.solver import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
 from momentron.status import Status
 
 PARAMETER_SETS = ("aggressive", "theory")
-USUAL_DELTA = 0.1
-MOST_STEPS = 10**9
-KEPT = 0.99  # the share of a mean dual that is worth its kernel values
 
 
 @dataclass
@@ -38,10 +34,7 @@ class AdaptiveState(State):
     rng: np.random.Generator
     step_size: Schedule
     beta: Schedule
-    n_steps: float
     momentum: Combination | None = None
-    mean: np.ndarray | None = None
-    proposal: tuple[np.ndarray, float] | None = None
 
 
 class Adaptive(Solver):
@@ -63,28 +56,14 @@ class Adaptive(Solver):
     parameters : {"aggressive", "theory"}
         "aggressive": θ_t = 1 and β_t = t/(t + 1), those of Algorithm 1; a heuristic that does well.
         "theory": β_t = 0 and θ_t = √(ln n / t) for a run of t steps, which is what the theorem
-        speaks of; say how many by `n_steps` or by `epsilon`.
+        speaks of.
     step : float or callable, optional
         θ_t > 0 instead of the one above; "aggressive" only.
     momentum : float or callable, optional
         β_t in [0, 1] instead of the one above; "aggressive" only.
-    batch : int
-        Draws per iteration, all from the same q_t; their mean takes the place of one draw, and
-        their kernel columns are computed as one block. The draws are stratified.
     n_steps : int, optional
-        "theory": the length of the run.
-    epsilon : float, optional
-        "theory": run as long as the theorem asks for a margin of at least γ̄ − ε with probability
-        1 − δ, in the units of X.
-    delta : float, optional
-        δ, 0.1 unless given; goes with `epsilon`.
-    margin : float, optional
-        A lower bound of γ̄ in the units of X; goes with `epsilon`. Without it γ̄ ≥ ε is assumed: if
-        that is wrong, then the trivial lower bound 0 is within ε already.
-    dual_every : int, optional
-        Also bound γ̄ from above by the mean of the q_t themselves, weighted by t, after every so
-        many iterations. This costs one pass over linear data; through a kernel, the values between
-        the examples that carry 99 % of that mean.
+        "theory": the length of the run. For a margin of at least γ̄ − ε with probability 1 − δ the
+        theorem asks for `momentron.solvers.schedules.sampling_steps`.
 
     Notes
     -----
@@ -92,7 +71,7 @@ class Adaptive(Solver):
     mass of its weights, is an upper bound at no cost. Draws follow the scores, which make up for
     what earlier draws left uneven: these bounds are tighter than independent draws would make them.
 
-    "theory" ends after the steps it planned, unless `max_iter` or the tolerance ends it sooner.
+    "theory" ends after its steps, unless `max_iter` or the tolerance ends it sooner.
 
     References
     ----------
@@ -120,45 +99,23 @@ class Adaptive(Solver):
         *,
         step: float | Schedule | None = None,
         momentum: float | Schedule | None = None,
-        batch: int = 1,
         n_steps: int | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        margin: float | None = None,
-        dual_every: int | None = None,
     ) -> None:
         if parameters not in PARAMETER_SETS:
             raise InputError(
                 f"parameters={short(parameters)} is not known; choose one of {list(PARAMETER_SETS)}"
             )
-        self.parameters = parameters
-        self.is_theory = parameters == "theory"
-        plan = {"n_steps": n_steps, "epsilon": epsilon, "delta": delta, "margin": margin}
-        if self.is_theory:
+        if parameters == "theory":
             _refuse({"step": step, "momentum": momentum}, "parameters='theory' sets its own")
-            if (n_steps is None) == (epsilon is None):
-                raise InputError(
-                    "parameters='theory' needs the length of its run: give either n_steps or "
-                    f"epsilon, not {'both' if epsilon is not None else 'neither'}"
-                )
-            if n_steps is not None:
-                as_count("n_steps", n_steps)
-                _refuse({"delta": delta, "margin": margin}, "it needs epsilon")
-            _require_positive("epsilon", epsilon)
-            _require_positive("margin", margin)
-            _require_positive("delta", delta, 1.0)
+            if n_steps is None:
+                raise InputError("parameters='theory' needs the length of its run: give n_steps")
+            self.default_max_iter = as_count("n_steps", n_steps)  # type: ignore[misc]
         else:
-            _refuse(plan, "it needs parameters='theory'")
+            _refuse({"n_steps": n_steps}, "it needs parameters='theory'")
+        self.parameters = parameters
         self.step_size = as_schedule(1.0 if step is None else step)
         self.momentum = as_schedule(paper_momentum if momentum is None else momentum, "momentum")
-        self.batch = as_count("batch", batch)
         self.n_steps = n_steps
-        self.epsilon = epsilon
-        self.delta = USUAL_DELTA if delta is None else delta
-        self.margin = margin
-        self.dual_every = None if dual_every is None else as_count("dual_every", dual_every)
-        if self.is_theory:
-            self.default_max_iter = n_steps or MOST_STEPS  # type: ignore[misc]
 
     def init(self, problem: Problem, options: RunOptions = DEFAULTS) -> AdaptiveState:
         first, iterate = problem.start(), Combination(problem)
@@ -167,10 +124,9 @@ class Adaptive(Solver):
             iterate.begin(options.start.q, problem.norm(problem.start(options.start).w))
             scores = iterate.scores()
             q, _, near = problem.dual_set.link_near(scores, near)
-        n_steps = self.planned_steps(problem)
         theta, beta = self.step_size, self.momentum
-        if self.is_theory:
-            theta = as_schedule(sampling_step(problem.dual_set.psi_zero, int(n_steps)))
+        if self.n_steps is not None:
+            theta = as_schedule(sampling_step(problem.dual_set.psi_zero, self.n_steps))
             beta = as_schedule(0.0)
         return AdaptiveState(
             iterate=iterate,
@@ -180,28 +136,7 @@ class Adaptive(Solver):
             rng=as_generator(options.random_state),
             step_size=theta,
             beta=beta,
-            n_steps=n_steps,
-            mean=None if self.dual_every is None else np.zeros_like(first.weights),
         )
-
-    def planned_steps(self, problem: Problem) -> float:
-        """How many steps "theory" will take; infinitely many where nothing is planned."""
-        if self.n_steps is not None:
-            return self.n_steps
-        if self.epsilon is None:
-            return math.inf
-        unit = problem.to_units_of_x(1.0)
-        least = self.epsilon if self.margin is None else self.margin
-        steps = sampling_steps(
-            problem.dual_set.psi_zero, self.epsilon / unit, self.delta, least / unit
-        )
-        if not steps <= MOST_STEPS:
-            raise InputError(
-                f"epsilon={short(self.epsilon)} and delta={short(self.delta)} ask for {steps:.3g} "
-                f"steps, above {MOST_STEPS}: take a larger epsilon, name a lower bound of the best "
-                "margin as margin=..., or set n_steps"
-            )
-        return math.ceil(steps)
 
     def step(self, problem: Problem, state: AdaptiveState) -> None:
         t, iterate = state.t, state.iterate
@@ -209,9 +144,7 @@ class Adaptive(Solver):
         beta = float(state.beta(t))
         if not 0.0 <= beta <= 1.0:  # what was learned must not count for more as it ages
             raise InputError(f"the momentum β_{t} is {beta}; it must lie in [0, 1]")
-        if state.mean is not None:
-            state.mean += (t + 1.0) * state.q
-        vertex = problem.dual_set.draw(state.q, state.rng, self.batch)
+        vertex = problem.dual_set.draw(state.q, state.rng)
         minus_row = vertex_image(problem, vertex)
         # Alg. 2: g_t = β_t (g_{t−1} + Zᵀe_t) and w_{t+1} = w_t − θ_t (g_t + Zᵀe_t); −g is kept, so
         # that both are combinations with weights of one sign
@@ -226,40 +159,18 @@ class Adaptive(Solver):
         state.scores = iterate.scores()
         state.q, _, state.near = problem.dual_set.link_near(state.scores, state.near)
         state.t = t + 1
-        state.proposal = None
-        if state.mean is not None and self.dual_every and state.t % self.dual_every == 0:
-            state.proposal = _bound_by_mean(problem, state.mean)
 
     def candidates(self, problem: Problem, state: AdaptiveState) -> Candidates:
         kept = [state.iterate] if state.momentum is None else [state.iterate, state.momentum]
         duals = [(combination.q, combination.upper()) for combination in kept]
-        if state.proposal is not None:
-            duals.append(state.proposal)
         q, upper = min(duals, key=lambda dual: dual[1])
+        is_over = self.n_steps is not None and state.t >= self.n_steps
         return Candidates(
             primals=[Primal(state.iterate.w, state.scores)],
             q=q,
             upper=upper,
-            ending=Status.ITERATION_BUDGET if state.t >= state.n_steps else None,
+            ending=Status.ITERATION_BUDGET if is_over else None,
         )
-
-
-def _bound_by_mean(problem: Problem, mean: np.ndarray) -> tuple[np.ndarray, float]:
-    """(q, ‖Zᵀq‖) for the mean dual weights, through a kernel without those that hardly count."""
-    if not problem.operator.has_coefficient_per_row:
-        q = problem.dual_set.normalize(mean)
-        return q, problem.norm(problem.gradient(q))
-    falling = np.sort(mean)[::-1]
-    shares = np.cumsum(falling)
-    least = falling[np.searchsorted(shares, KEPT * shares[-1])]
-    q = problem.dual_set.normalize(np.where(mean >= least, mean, 0.0))
-    return q, problem.dual_norm(q) / problem.radius
-
-
-def _require_positive(name: str, value: float | None, limit: float = math.inf) -> None:
-    wanted = "a number above 0" if math.isinf(limit) else f"a number in (0, {limit:g})"
-    if value is not None and not 0.0 < as_number(name, value, wanted) < limit:
-        raise InputError(f"{name}={short(value)} must be {wanted}")
 
 
 def _refuse(values: dict[str, Any], reason: str) -> None:

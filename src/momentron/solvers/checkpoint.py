@@ -18,7 +18,7 @@ import pickle
 import time
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, fields
+from dataclasses import astuple, fields, is_dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,7 @@ from momentron.data.safefiles import (
 from momentron.errors import InputError, WriteWarning, one_line, short
 from momentron.rows.operator import row_blocks
 from momentron.rows.validation import TrainingData
+from momentron.solvers.solver import State
 from momentron.views.trace import Row, Trace
 
 if TYPE_CHECKING:
@@ -141,26 +142,25 @@ class Checkpoint(Lock):
         try:
             self.write(run_arrays(run))
         except OSError as error:
-            self._written = time.perf_counter()
             warnings.warn(
                 f"checkpoint {self.path} could not be written ({reason(error)}); the run goes on, "
                 "and the file is as it was",
                 WriteWarning,
                 stacklevel=2,
             )
+        self._written = time.perf_counter()
 
     def write(self, arrays: Arrays) -> None:
         """Replace the file by one with these arrays, at once and whole."""
         write_atomically(
             self.path, lambda file: write_arrays(file, TITLE, self.identity, arrays), PRIVATE
         )
-        self._written = time.perf_counter()
 
 
 def run_arrays(run: "Run") -> Arrays:
     """All that a solve carries from one step to the next."""
     problem, trace = run.seen, run.trace
-    counts = (run.next, run.limit.total(), trace.n_iter, problem.passes)
+    counts = (run.next, run.limit.total(), trace.n_iter, problem.operator.passes)
     return {
         "best.w": run.w,
         "best.q": run.q,
@@ -184,11 +184,9 @@ def restore_run(run: "Run", arrays: Arrays) -> None:
     counts = (following, seconds, n_iter, passes)
     if np.isnan(numbers).any() or not all(0 <= count < 2**53 for count in counts):
         raise unusable(f"its bounds and counts are {numbers.tolist()}")
-    own = {k.removeprefix(PROBLEM): v for k, v in arrays.items() if k.startswith(PROBLEM)}
-    problem.from_arrays(own, int(passes))
+    problem.from_arrays({k.removeprefix(PROBLEM): v for k, v in arrays.items()}, int(passes))
     restore_state(run.state, arrays)
-    run.w = taken("best.w", arrays, run.w)
-    run.q = problem.weights_from_array(taken("best.q", arrays, run.q))
+    run.w, run.q = taken("best.w", arrays, run.w), taken("best.q", arrays, run.q)
     run.last_w = taken("best.last_w", arrays, run.last_w)
     run.lower, run.upper, run.next = lower, upper, int(following)
     run.limit.before = seconds
@@ -202,14 +200,20 @@ def restore_run(run: "Run", arrays: Arrays) -> None:
 
 def _parts_of(state: Any) -> dict[str, Any]:
     """What a file keeps of a state: its own account, or else all its attributes."""
-    return state.to_arrays() if hasattr(state, "to_arrays") else {"t": state.t} | vars(state)
+    if hasattr(state, "to_arrays"):
+        return state.to_arrays()
+    return {"t": state.t} | vars(state) if isinstance(state, State) else vars(state)
+
+
+def _has_parts(value: Any) -> bool:
+    return hasattr(value, "to_arrays") or is_dataclass(value)
 
 
 def state_arrays(state: Any, prefix: str = "state.") -> Arrays:
     """A solver's state as arrays; an error where some part of it is not numbers."""
     arrays: Arrays = {}
     for name, value in _parts_of(state).items():
-        if hasattr(value, "to_arrays"):
+        if _has_parts(value):
             arrays |= state_arrays(value, f"{prefix}{name}.")
         elif isinstance(value, np.ndarray | float | int):
             arrays[prefix + name] = np.asarray(value)
@@ -225,7 +229,7 @@ def restore_state(state: Any, arrays: Arrays, prefix: str = "state.") -> None:
     """Set a fresh state to what `state_arrays` gave."""
     found: dict[str, Any] = {}
     for name, fresh in _parts_of(state).items():
-        if hasattr(fresh, "to_arrays"):
+        if _has_parts(fresh):
             restore_state(fresh, arrays, f"{prefix}{name}.")
             continue
         found[name] = value = taken(prefix + name, arrays, np.asarray(fresh))
@@ -233,11 +237,7 @@ def restore_state(state: Any, arrays: Arrays, prefix: str = "state.") -> None:
             if np.isnan(value) or (isinstance(fresh, int) and value < 0):
                 raise unusable(f"{name} is {value}, which is impossible")
             found[name] = value.item()
-    if hasattr(state, "from_arrays"):
-        state.from_arrays(found)
-    else:
-        for name, value in found.items():
-            setattr(state, name, value)
+    getattr(state, "from_arrays", vars(state).update)(found)
 
 
 # --- what a run is -------------------------------------------------------------------------------

@@ -29,30 +29,19 @@ from momentron.solvers.solver import (
 
 @dataclass
 class DescentState(State):
-    """w_t with what its evaluation found: scores, dual weights, ψ, and a start for the next one;
-    and weights μ with their image Zᵀμ, which together are an upper bound.
-    """
+    """w_t as it was evaluated; and weights μ with their image Zᵀμ, together an upper bound."""
 
-    w: np.ndarray
-    scores: np.ndarray
-    q: np.ndarray
-    psi: float
-    near: np.ndarray
+    now: Evaluation
     mu: np.ndarray
     z_mu: np.ndarray
 
     @classmethod
     def begin(cls, problem: MarginProblem, options: RunOptions) -> Self:
-        first = problem.start(options.start)
-        found = first.w, first.scores, first.weights, first.psi, first.near
-        return cls(*found, problem.no_weights(), np.zeros_like(first.w))
+        return cls(problem.start(options.start), problem.no_weights(), problem.zeros())
 
-    def evaluate(self, problem: MarginProblem) -> Evaluation:
-        """Bring the rest in line with a w that has moved."""
-        found = problem.evaluate(self.w, self.near)
-        self.scores, self.q, self.psi = found.scores, found.weights, found.psi
-        self.near = found.near
-        return found
+    def move_to(self, problem: MarginProblem, w: np.ndarray) -> None:
+        """Evaluate the next classifier, which is near the last."""
+        self.now = problem.evaluate(w, self.now.near)
 
 
 class LossMethod(Solver):
@@ -63,7 +52,7 @@ class LossMethod(Solver):
 
     def candidates(self, problem: MarginProblem, state: Any) -> Candidates:
         return Candidates(
-            primals=[Primal(state.w, state.scores, state.psi)],
+            primals=[Primal(state.now.w, state.now.scores, state.now.psi)],
             q=state.mu,
             upper=problem.upper(state.z_mu, state.mu),
         )
@@ -89,11 +78,11 @@ class Descent(LossMethod):
 
     def step(self, problem: MarginProblem, state: DescentState) -> None:
         size = self.coefficient(problem, state)
-        state.mu = problem.mix(state.mu, 1.0, state.q, size, in_place=True)
-        move = size * problem.gradient(state.q)
+        q = state.now.weights
+        state.mu = problem.mix(state.mu, 1.0, q, size, in_place=True)
+        move = size * problem.gradient(q)
         state.z_mu += move
-        state.w -= move
-        state.evaluate(problem)
+        state.move_to(problem, state.now.w - move)
         state.t += 1
 
 
@@ -113,7 +102,7 @@ class GradientDescent(Descent):
     name = "gradient-descent"
 
     def coefficient(self, problem: MarginProblem, state: DescentState) -> float:
-        return float(self.step_size(state.t)) * problem.risk_slope(state.psi)
+        return float(self.step_size(state.t)) * problem.risk_slope(state.now.psi)
 
 
 class NormalizedGradient(Descent):

@@ -123,7 +123,7 @@ class Run:
         # where there was no time for the best pair, it is the one certified last
         closed = self._certified or (self.w, self.q, without_time(problem))
         self.w, self.q, self.certificate = closed
-        self.n_iter, self.passes = self.trace.n_iter, self.seen.passes
+        self.n_iter, self.passes = self.trace.n_iter, self.seen.operator.passes
         self.seconds = limit.total()
 
     def _iterate(self, deadline: float) -> Status:
@@ -181,6 +181,8 @@ class Run:
             raise SolverError(f"a method must propose real numbers: {error}") from None
         if candidates.refined is not None:
             self._refined = problem.admitted_pair(*candidates.refined)
+        if candidates.gives_up:
+            self._vanishing = self.budget.tol
         best = max(range(len(margins)), key=margins.__getitem__)
         if margins[best] > self.lower:
             self.w = admitted(primals[best].w, problem.w_shape, "w")
@@ -197,7 +199,7 @@ class Run:
         return Row(
             iteration=self.trace.n_iter,
             seconds=self.limit.total(),
-            passes=seen.passes,
+            passes=seen.operator.passes,
             margin=to_units_of_x(margins[0]),
             lower=to_units_of_x(max(0.0, self.lower)),
             upper=to_units_of_x(self.upper),
@@ -243,7 +245,7 @@ class Run:
         longest = problem.to_units_of_x(problem.operator.some_row_length / problem.radius)
         if certificate.upper > max(tol, LARGEST_ROUNDING) * longest:
             return None  # where rounding hides everything, it shows nothing
-        floor = problem.to_units_of_x(problem.resolution)  # all that a witness can reach
+        floor = problem.to_units_of_x(problem.operator.resolution)  # all that a witness can reach
         limit = problem.to_units_of_x(self._vanishing)
         if certificate.lower > 0.0 or certificate.upper > max(limit, floor):
             return None

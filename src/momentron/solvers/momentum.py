@@ -1,7 +1,6 @@
 """Algorithm 1, with fixed steps or steps that are measured, and its dual: Nesterov's method."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +15,11 @@ from momentron.solvers.schedules import (
     checked_lambda,
     checked_step,
     paper_lambda,
+    require_share,
 )
 from momentron.solvers.solver import (
     DEFAULTS,
     Candidates,
-    Evaluation,
     MarginProblem,
     Primal,
     RunOptions,
@@ -42,13 +41,11 @@ class Past:
     mass: float
     share: float
 
-    def to_arrays(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
-        return vars(self)
-
-    def from_arrays(self, arrays: Mapping[str, Any]) -> None:
-        """Set to what `to_arrays` gave, whose shapes have been checked."""
-        vars(self).update(arrays)
+    @classmethod
+    def of(cls, state: "MomentumState") -> "Past":
+        """μ_t as it is now."""
+        mass = float(state.mu.sum())
+        return cls(state.mu.copy(), state.z_mu, state.mu_scores.copy(), mass, 1.0)
 
 
 @dataclass
@@ -65,7 +62,7 @@ class MomentumState(DescentState):
     longest: float = 1.0  # θ_t to be tried next
     potential: float = math.inf  # ψ(Zw_0) and what steps lacked
     length: float = 0.0  # ‖w_0‖
-    dual_rate: float = math.inf
+    dual_rate: float = 0.0
 
 
 class Momentum(LossMethod):
@@ -123,99 +120,74 @@ class Momentum(LossMethod):
 
     def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> MomentumState:
         state = MomentumState.begin(problem, options)
-        state.g, state.z_mu = np.zeros_like(state.w), np.full_like(state.w, np.inf)
-        state.mu_scores = np.zeros_like(state.scores)
-        state.mu = problem.mix(state.mu, 1.0, state.q, 1.0, in_place=True)
-        state.late, state.later = (
-            Past(state.mu.copy(), np.zeros_like(state.w), state.mu_scores.copy(), 1.0, 0.0)
-            for _ in range(2)
-        )
+        first = state.now
+        state.g, state.mu_scores = np.zeros_like(first.w), np.zeros_like(first.scores)
+        state.late, state.later = Past.of(state), Past.of(state)
         if self.step_size == ADAPTIVE:
-            state.gradient = problem.gradient(state.q)
-        state.length = problem.norm(state.w)
+            state.gradient = problem.gradient(first.weights)
+        state.length = problem.norm(first.w)
         # ρ may be proved where ψ ≤ ψ(0) alone
         if state.length == 0.0:
-            state.potential = max(problem.psi_zero, state.psi)
-        elif problem.rho == 1.0 or state.psi <= problem.psi_zero:
-            state.potential = state.psi
+            state.potential = max(problem.psi_zero, first.psi)
+        elif problem.rho == 1.0 or first.psi <= problem.psi_zero:
+            state.potential = first.psi
         return state
 
     def step(self, problem: MarginProblem, state: MomentumState) -> None:
-        t, share = state.t, state.lam
-        search = self.step_size == ADAPTIVE
-        gradient = state.gradient if search else problem.gradient(state.q)
-        if t == 0:
-            state.z_mu = gradient.copy()  # μ_0 = q_0
-        else:
-            if t & (t - 1) == 0:
-                state.late, state.later = state.later, self._past(state)
-            # μ_t = (1 − λ_{t−1}) μ_{t−1} + λ_{t−1} q_t, and Zᵀμ_t = λ_{t−1}(g_{t−1} + Zᵀq_t)
-            state.mu = problem.mix(state.mu, 1.0 - share, state.q, share, in_place=True)
-            state.z_mu = share * (state.g + gradient)
-            state.late.share *= 1.0 - share
-            state.later.share *= 1.0 - share
-        old = Evaluation(state.w, state.scores, state.q, state.psi, state.near)
-        lam, theta = (self._search if search else self._move)(problem, state, old, gradient)
+        t, share, search, old = state.t, state.lam, self.step_size == ADAPTIVE, state.now
+        gradient = state.gradient if search else problem.gradient(old.weights)
+        if t & (t - 1) == 0:
+            state.late, state.later = state.later, Past.of(state)
+        # μ_t = (1 − λ_{t−1}) μ_{t−1} + λ_{t−1} q_t, and Zᵀμ_t = λ_{t−1}(g_{t−1} + Zᵀq_t); μ_0 = q_0
+        state.mu = problem.mix(state.mu, 1.0 - share, old.weights, share, in_place=True)
+        summed = state.g + gradient
+        state.z_mu = share * summed
+        state.late.share *= 1.0 - share
+        state.later.share *= 1.0 - share
+        theta = max(state.longest, SHORTEST) if search else checked_step(self.step_size, t)
+        square, most, shortest = None, theta, 1.0 if problem.dual_set.is_proved else SHORTEST
+        while True:
+            lam = self._lambda(state, theta)
+            # Alg. 1: g_t = β_t (g_{t−1} + Zᵀq_t) and w_{t+1} = w_t − (θ_t/ρ)(g_t + Zᵀq_t)
+            state.g = (share * (1.0 - lam) / lam) * summed
+            w = old.w - (theta / problem.rho) * (state.g + gradient)
+            state.now = new = problem.evaluate(w, old.near)
+            if search:  # the longest step that (B.7) admits here
+                state.gradient = problem.gradient(new.weights)
+                square = problem.norm(state.gradient - gradient) ** 2
+                distance = old.psi - new.psi - float(new.weights @ (old.scores - new.scores))
+                most = 2.0 * problem.rho * distance / square if square > 0.0 else theta
+            if theta <= max(most, shortest):
+                break
+            theta = max(min(CAUTION * most, theta / LONGER), 0.5 * theta, shortest)
+        state.longest = max(min(CAUTION * most, LONGER * theta), theta / LONGER, shortest)
+        state.potential += problem.shortfall(old, new, theta, square)
         state.dual_rate = _dual_rate(state, lam, theta)
         # m_t = (ρ/θ_t) Z(w_t − w_{t+1}) = Zg_t + ZZᵀq_t, and so, with g_t = β_t (g_{t−1} + Zᵀq_t),
         # ZZᵀμ_t = ((1 − λ_{t−1}) ZZᵀμ_{t−1} + λ_{t−1} m_t)/(1 + β_t)
         whole = 1.0 + share * (1.0 - lam) / lam
-        moved = state.scores - old.scores
         factor = share * problem.rho / (theta * whole)
-        mix_in_place(state.mu_scores, (1.0 - share) / whole, moved, factor)
+        mix_in_place(state.mu_scores, (1.0 - share) / whole, new.scores - old.scores, factor)
         state.lam, state.theta, state.t = lam, theta, t + 1
 
-    @staticmethod
-    def _past(state: MomentumState) -> Past:
-        mass = float(state.mu.sum())
-        return Past(state.mu.copy(), state.z_mu, state.mu_scores.copy(), mass, 1.0)
-
-    def _move(
-        self, problem: MarginProblem, state: MomentumState, old: Evaluation, gradient: np.ndarray
-    ) -> tuple[float, float]:
-        """(λ_t, θ_t) of a step that is given."""
-        lam = checked_lambda(self.schedule, state.t, state.lam)
-        theta = checked_step(self.step_size, state.t)
-        _advance(problem, state, old, gradient, lam, theta)
-        state.potential += problem.shortfall(old, state.evaluate(problem), theta)
-        return lam, theta
-
-    def _search(
-        self, problem: MarginProblem, state: MomentumState, old: Evaluation, gradient: np.ndarray
-    ) -> tuple[float, float]:
-        """(λ_t, θ_t) of the longest step, of some, for which (B.7) holds."""
-        g, theta = state.g, state.longest
-        shortest = 1.0 if problem.dual_set.is_proved else SHORTEST
-        while True:
-            # θ_t (1 − λ_t)/λ_t² = θ_{t−1}/λ_{t−1}²
-            ratio = state.theta / (state.lam**2 * theta) if state.t > 0 else 0.0
-            lam = 2.0 / (1.0 + math.sqrt(1.0 + 4.0 * ratio))
-            state.g = g
-            _advance(problem, state, old, gradient, lam, theta)
-            state.near = old.near
-            new = state.evaluate(problem)
-            state.gradient = problem.gradient(state.q)
-            square = problem.norm(state.gradient - gradient) ** 2
-            lacking = problem.shortfall(old, new, theta, square)
-            distance = old.psi - new.psi - float(new.weights @ (old.scores - new.scores))
-            most = 2.0 * problem.rho * distance / square if square > 0.0 else theta
-            if theta <= max(most, shortest):
-                break
-            theta = max(min(CAUTION * most, theta / LONGER), 0.5 * theta, shortest)
-        state.potential += lacking
-        state.longest = max(min(CAUTION * most, LONGER * theta), theta / LONGER, shortest)
-        return lam, theta
+    def _lambda(self, state: MomentumState, theta: float) -> float:
+        """λ_t: that of the schedule, or with θ_t (1 − λ_t)/λ_t² = θ_{t−1}/λ_{t−1}²."""
+        if self.step_size != ADAPTIVE:
+            return checked_lambda(self.schedule, state.t, state.lam)
+        previous = require_share(state.t - 1, state.lam)
+        ratio = state.theta / (previous**2 * theta) if state.t > 0 else 0.0
+        return 2.0 / (1.0 + math.sqrt(1.0 + 4.0 * ratio))
 
     def candidates(self, problem: MarginProblem, state: MomentumState) -> Candidates:
         found = super().candidates(problem, state)
         if state.t > 1:
-            mass, uppers = float(state.mu.sum()), []
-            pasts = state.late, state.later
-            images = [state.z_mu - past.share * past.z_mu for past in pasts]
-            for past, image in zip(pasts, images, strict=True):
-                uppers.append(problem.norm(image) / (mass - past.share * past.mass))
-            upper = min(uppers)
-            past, image = pasts[uppers.index(upper)], images[uppers.index(upper)]
+            mass, averages = float(state.mu.sum()), []
+            for past in (state.late, state.later):
+                image = state.z_mu - past.share * past.z_mu
+                rest = mass - past.share * past.mass
+                upper = problem.norm(image) / rest if rest > 0.0 else math.inf
+                averages.append((upper, image, past))
+            upper, image, past = min(averages, key=lambda average: average[0])
             scores = state.mu_scores - past.share * past.scores
             found.primals.append(Primal(-image, scores))
             if upper < found.upper:
@@ -237,29 +209,13 @@ class Momentum(LossMethod):
         return (c / (b + math.sqrt(b * b + c)) if c > 0.0 else 0.0), norm
 
 
-def _advance(
-    problem: MarginProblem,
-    state: MomentumState,
-    old: Evaluation,
-    gradient: np.ndarray,
-    lam: float,
-    theta: float,
-) -> None:
-    """g_t and w_{t+1}."""
-    # Alg. 1: g_t = β_t (g_{t−1} + Zᵀq_t) and w_{t+1} = w_t − (θ_t/ρ)(g_t + Zᵀq_t)
-    state.g = (state.lam * (1.0 - lam) / lam) * (state.g + gradient)
-    state.w = old.w - (theta / problem.rho) * (state.g + gradient)
-
-
 def _dual_rate(state: MomentumState, lam: float, theta: float) -> float:
     """1/A_t = λ_{t−1}²/θ_{t−1}: the rate at which φ(μ_t) falls, as Lemma B.3 gives it.
 
     The lemma's sum must have no negative term, which needs θ_t(1 − λ_t)/λ_t² ≤ A_t; θ_t that grow
     may break it, and then no rate is claimed from there on.
     """
-    if state.t == 0:
-        return 0.0
-    if math.isinf(state.dual_rate):
+    if math.isinf(state.dual_rate) or not state.theta > 0.0:  # which only a checkpoint can be
         return math.inf
     previous = state.lam**2 / state.theta
     holds = theta * (1.0 - lam) / lam**2 <= (1.0 + 1e-9) / previous
@@ -293,18 +249,17 @@ class DualNesterov(Momentum):
 
     def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> Any:
         state = NesterovState.begin(problem, options)
-        state.mu = state.nu = state.q
-        state.z_nu = np.full_like(state.w, np.inf)
+        state.mu = state.nu = state.now.weights
+        state.z_nu = np.full_like(state.now.w, np.inf)
         return state
 
     def step(self, problem: MarginProblem, state: Any) -> None:
         lam = checked_lambda(self.schedule, state.t, state.lam)
         size = checked_step(self.step_size, state.t) / (lam * problem.rho)
-        state.nu = problem.mix(state.mu, 1.0 - lam, state.q, lam)
+        state.nu = problem.mix(state.mu, 1.0 - lam, state.now.weights, lam)
         state.z_nu = problem.gradient(state.nu)
-        state.w = state.w - size * state.z_nu
-        state.evaluate(problem)
-        state.mu = problem.mix(state.mu, 1.0 - lam, state.q, lam)
+        state.move_to(problem, state.now.w - size * state.z_nu)
+        state.mu = problem.mix(state.mu, 1.0 - lam, state.now.weights, lam)
         state.lam = lam
         state.t += 1
 

@@ -10,6 +10,7 @@ from momentron.dual.combination import mix_in_place
 from momentron.solvers.solver import (
     DEFAULTS,
     Candidates,
+    Evaluation,
     MarginProblem,
     Primal,
     RunOptions,
@@ -123,16 +124,15 @@ class BatchPerceptron(NormalizedPerceptron):
 
 @dataclass
 class SmoothState(State):
-    """x = −Zᵀq with what its evaluation at x/μ found, and y with its image."""
+    """x = −Zᵀq with the evaluation of x/μ, and y with its image."""
 
     x: np.ndarray
     q: np.ndarray
     y: np.ndarray
     z_y: np.ndarray
     before: float  # how many steps a warm start counts for
-    scores: np.ndarray  # those of x
-    weights: np.ndarray  # ∇ψ(Zx/μ)
-    near: np.ndarray
+    mu: float
+    seen: Evaluation  # of x/μ
     gradient: np.ndarray  # Zᵀ∇ψ(Zx/μ)
 
 
@@ -165,36 +165,30 @@ class SmoothPerceptron(Solver):
     uses_loss = False
 
     def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> SmoothState:
-        start, before = options.start, 0.0
-        q = problem.start().weights.copy()
-        if start is not None:
-            iterate = problem.combination()
-            iterate.begin(start.q)
-            q = iterate.q
-            before = math.sqrt(problem.psi_zero) * problem.norm(problem.start(start).w)
+        iterate, mistakes = begun(problem, options)
+        is_cold, before = options.start is None, math.sqrt(problem.psi_zero * mistakes)
+        q = problem.start().weights.copy() if is_cold else iterate.q
         mu = 4.0 / ((before + 1.0) * (before + 2.0))
         image = problem.gradient(q)
         found = problem.evaluate(-image / mu)
         gradient = problem.gradient(found.weights)
-        y, z_y = (found.weights.copy(), gradient) if start is None else (q.copy(), image)
-        seen = mu * found.scores, found.weights, found.near, gradient
-        return SmoothState(-image, q, y, z_y, before, *seen)
+        y, z_y = (found.weights.copy(), gradient) if is_cold else (q.copy(), image)
+        return SmoothState(-image, q, y, z_y, before, mu, found, gradient)
 
     def step(self, problem: MarginProblem, state: SmoothState) -> None:
         t = state.t + state.before
         theta, rest = 2.0 / (t + 3.0), (t + 1.0) / (t + 3.0)
-        mu = 4.0 / ((t + 2.0) * (t + 3.0))
+        state.mu = 4.0 / ((t + 2.0) * (t + 3.0))
         state.x = rest * (state.x - theta * state.z_y) - theta * theta * state.gradient
-        added = problem.mix(state.y, rest * theta, state.weights, theta * theta)
+        added = problem.mix(state.y, rest * theta, state.seen.weights, theta * theta)
         state.q = problem.mix(state.q, rest, added, 1.0, in_place=True)
-        found = problem.evaluate(state.x / mu, state.near)
-        state.scores, state.weights, state.near = mu * found.scores, found.weights, found.near
-        state.gradient = problem.gradient(state.weights)
-        state.y = problem.mix(state.y, rest, state.weights, theta, in_place=True)
+        state.seen = problem.evaluate(state.x / state.mu, state.seen.near)
+        state.gradient = problem.gradient(state.seen.weights)
+        state.y = problem.mix(state.y, rest, state.seen.weights, theta, in_place=True)
         state.z_y = rest * state.z_y + theta * state.gradient
         state.t += 1
 
     def candidates(self, problem: MarginProblem, state: SmoothState) -> Candidates:
         pairs = (state.x, state.q), (state.z_y, state.y)
         (_, q), upper = min(((pair, problem.upper(*pair)) for pair in pairs), key=lambda p: p[1])
-        return Candidates(primals=[Primal(state.x, state.scores)], q=q, upper=upper)
+        return Candidates(primals=[Primal(state.x, state.mu * state.seen.scores)], q=q, upper=upper)

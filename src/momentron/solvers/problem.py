@@ -66,8 +66,6 @@ class Problem(MarginProblem):
         Whether C is finite.
     longest : float
         max‖z‖, rounded up, in the units of the operator: no weights give a longer Zᵀq.
-    resolution : float
-        The least upper bound that rounding lets weights prove, in units of R.
     row_norms : ndarray of shape (size,)
         Upper bounds of ‖z‖, in the units of the operator.
     weights : ndarray of shape (n,), optional
@@ -87,7 +85,6 @@ class Problem(MarginProblem):
         self.operator, self.labels, self.dual_set = operator, labels, dual_set
         self.penalty, self.is_soft, self.exponent = penalty, penalty.is_soft, operator.exponent
         self.size, self.n_rows, self.rho = labels.size, operator.shape[0], dual_set.rho
-        self.resolution = operator.resolution
         self.weights = None if weights is None else read_only(weights)
         self.classes = read_only(np.array([-1, 1]) if classes is None else classes)
         self.w_shape = self._shape = operator.zeros(*labels.trailing).shape
@@ -110,10 +107,16 @@ class Problem(MarginProblem):
         y: Any,
         *,
         loss: str | Loss = "exponential",
-        kernel: KernelChoice | None = None,
+        kernel: Any = None,
         **options: Any,
     ) -> "Problem":
-        """Validate X and y, and state the problem they pose; the options are those of `of`."""
+        """Validate X and y, and state the problem they pose.
+
+        `kernel` is a name, a function, a `Kernel` or a `KernelChoice` with the kernel's parameters;
+        fit_intercept, C and penalty are options as in `max_margin`.
+        """
+        if kernel is not None and not hasattr(kernel, "operator"):
+            kernel = KernelChoice(kernel)
         data = TrainingData.from_arrays(X, y, is_finite=kernel is not None)
         return cls.of(data, loss=as_loss(loss), kernel=kernel, **options)
 
@@ -195,11 +198,6 @@ class Problem(MarginProblem):
         entries = 20 * self.n_rows if matrix is None or matrix.is_sparse else matrix.X.size
         outputs = max(1.0, 0.1 * self.classes.size)  # many vectors are faster for each
         return 4.0 * outputs * entries / 3e9 + 300.0 * self.size / 1e9
-
-    @property
-    def passes(self) -> int:
-        """Passes over the data so far."""
-        return self.operator.passes
 
     # --- classifiers ---------------------------------------------------------------------------
 
@@ -380,9 +378,8 @@ class Problem(MarginProblem):
         return {}
 
     def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int) -> None:
-        """Count what an earlier run has done, and check what its file says."""
-        self.operator.passes = passes
+        """Count what an earlier run has done, and check what its file says.
 
-    def weights_from_array(self, array: np.ndarray) -> np.ndarray:
-        """Weights from a file; they prove nothing that was not proved in this run."""
-        return array
+        The file has the run's own arrays, too; they prove nothing that is not proved in this run.
+        """
+        self.operator.passes = passes

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from momentron.arithmetic.rounding import UNIT_ROUNDOFF
 from momentron.data.reprs import call_of
 from momentron.dual.combination import mix_in_place
 from momentron.dual.dualsets import DualSet
@@ -38,7 +39,7 @@ class Start:
     q: np.ndarray
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Evaluation:
     """What the rows say of a classifier.
 
@@ -169,11 +170,11 @@ class MarginProblem(ABC):
 
     def risk(self, psi: float) -> float:
         """R, the average loss (least over b), from ψ."""
-        return self.dual_set.risk(psi)
+        return self.dual_set.average(self.dual_set.loss.log_value(np.array([psi])))
 
     def risk_slope(self, psi: float) -> float:
         """The factor c with ∇R(w) = c Zᵀ∇ψ(Zw)."""
-        return self.dual_set.risk_slope(psi)
+        return self.dual_set.average(self.dual_set.loss.log_slope(np.array([psi])))
 
     def potential(self, scores: np.ndarray) -> float:
         """ψ from the scores of an evaluation."""
@@ -182,8 +183,30 @@ class MarginProblem(ABC):
     def shortfall(
         self, old: Evaluation, new: Evaluation, theta: float, square: float | None = None
     ) -> float:
-        """What a step lacks of the inequality behind the theorems; see `DualSet.shortfall`."""
-        return self.dual_set.shortfall(old, new, theta, square)
+        """What a step lacks of the inequality on which the theorems rest: 0 for a proved loss.
+
+        With what all steps lacked added to ψ(0), the interval of Theorem 3.1 holds for any loss and
+        any ρ. Infinite where nothing is known: a loss that is not proved needs the simplex.
+        `square` is ‖Zᵀ(q′ − q)‖², if it is known: it is shorter than the bound ‖q′ − q‖₁², so that
+        θ may exceed 1.
+        """
+        is_proved = self.dual_set.is_proved
+        if is_proved and theta <= 1.0:
+            return 0.0
+        if self.dual_set.fits_intercept and not is_proved:
+            return math.inf
+        moved, q = old.scores - new.scores, new.weights
+        # (B.7) is D(q′, q) ≥ θ ‖Zᵀ(q′ − q)‖²/(2ρ); D is a difference of ψ, here and there
+        distance = old.psi - new.psi - float(q @ moved)
+        square = float(np.abs(q - old.weights).sum()) ** 2 if square is None else square
+        wanted = theta * square / (2.0 * self.rho)
+        mass, top = float(q.sum()), float(new.scores.max())
+        sizes = 1.0 + abs(old.psi) + abs(new.psi) + mass * float(np.abs(moved).max())
+        rounding = 64.0 * UNIT_ROUNDOFF * sizes
+        # ‖q‖₁ ≥ 1 keeps Zᵀμ above γ̄, and ψ ≥ max keeps D(q̄, q) below ψ(0)
+        holds = is_proved or (mass >= 1.0 - rounding and new.psi >= top - rounding)
+        lacking = max(0.0, wanted - distance) + rounding
+        return lacking if holds and lacking < math.inf else math.inf
 
     # --- units ---------------------------------------------------------------------------------
 
@@ -251,6 +274,8 @@ class Candidates:
     refined : (ndarray, ndarray), optional
         (w, q) with more digits than float64 has, for a gap that float64 cannot close: in extended
         precision, or in whole numbers (see `certify`).
+    gives_up : bool
+        Whether margins below tol are left alone, whatever `Solver.vanishing` says.
     """
 
     primals: list[Primal]
@@ -259,6 +284,7 @@ class Candidates:
     interval: tuple[float, float] | None = None
     ending: Status | None = None
     refined: tuple[np.ndarray, np.ndarray] | None = None
+    gives_up: bool = False
 
 
 DEFAULTS = RunOptions()

@@ -94,8 +94,7 @@ class TorchOptimizer(LossMethod):
         if problem.operator.has_coefficient_per_row:
             raise InputError(f"method={self.name!r} does not support kernels; use 'momentum'")
         state = TorchState.begin(problem, options)
-        state.z_mu = np.full_like(state.w, np.inf)
-        state.parameter = torch.nn.Parameter(torch.from_numpy(state.w.copy()))
+        state.parameter = torch.nn.Parameter(torch.from_numpy(state.now.w.copy()))
         state.optimizer = self.optimizer([state.parameter], **self.options)
         if self.schedule is not None:
             state.scheduler = self.schedule(state.optimizer)
@@ -106,15 +105,13 @@ class TorchOptimizer(LossMethod):
 
         def closure() -> Any:
             self._evaluate(problem, state)
-            share, gradient = 2.0 / (state.t + 2.0), problem.gradient(state.q)
-            if not np.isfinite(state.z_mu).all():  # there is none yet
-                state.mu, state.z_mu = state.q, gradient.copy()
-            else:  # μ ← (1 − λ)μ + λq and its image, λ = 2/(t + 2): later weights count for more
-                state.mu = problem.mix(state.mu, 1.0 - share, state.q, share)
-                state.z_mu = (1.0 - share) * state.z_mu + share * gradient
-            slope, value = 1.0, state.psi
+            share, gradient = 2.0 / (state.t + 2.0), problem.gradient(state.now.weights)
+            # μ ← (1 − λ)μ + λq and its image, λ = 2/(t + 2): later weights count for more
+            state.mu = problem.mix(state.mu, 1.0 - share, state.now.weights, share)
+            state.z_mu = (1.0 - share) * state.z_mu + share * gradient
+            slope, value = 1.0, state.now.psi
             if self.objective == "risk":
-                slope, value = problem.risk_slope(state.psi), problem.risk(state.psi)
+                slope, value = problem.risk_slope(value), problem.risk(value)
             state.parameter.grad = torch.from_numpy(slope * gradient)
             return torch.tensor(value, dtype=torch.float64)
 
@@ -128,9 +125,8 @@ class TorchOptimizer(LossMethod):
         """Evaluate the parameter, unless it is where it was, or where nothing can be computed."""
         w = state.parameter.detach().numpy()
         state.is_over = state.is_over or not problem.norm(w) < FARTHEST
-        if not state.is_over and not np.array_equal(w, state.w):
-            state.w = w.copy()
-            state.evaluate(problem)
+        if not state.is_over and not np.array_equal(w, state.now.w):
+            state.move_to(problem, w.copy())
 
     def candidates(self, problem: MarginProblem, state: TorchState) -> Candidates:
         found = super().candidates(problem, state)

@@ -1,7 +1,7 @@
 """`max_margin` for data in blocks: which data those are, and the solve."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +12,8 @@ import numpy as np
 from momentron.arithmetic.clock import OutOfTime, TimeLimit, until
 from momentron.data.arguments import parse_size
 from momentron.data.files import FeatureColumns
-from momentron.data.files.table import SVMLIGHT, require_file
+from momentron.data.files.formats import SVMLIGHT
+from momentron.data.safefiles import require_file
 from momentron.errors import InputError, short
 from momentron.fitting.fits import solved
 from momentron.fitting.options import FitOptions
@@ -41,6 +42,19 @@ def is_source(X: Any) -> bool:
 def is_dask(X: Any) -> bool:
     """Whether X is a Dask array or data frame, without importing dask."""
     return type(X).__module__.startswith(("dask.", "dask_expr")) and hasattr(X, "__dask_graph__")
+
+
+def lazily(function: Callable[[Any], Any], X: Any, n_outputs: int | None, dtype: Any) -> Any:
+    """function of each partition of X, not computed yet: (n,), or (n, n_outputs)."""
+    if hasattr(X, "to_dask_array"):
+        X = X.to_dask_array()
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    if n_outputs is None:
+        meta = np.empty(0, dtype)
+        return X.map_blocks(function, drop_axis=1, dtype=dtype, meta=meta)
+    chunks = (X.chunks[0], (n_outputs,))
+    return X.map_blocks(function, chunks=chunks, dtype=dtype, meta=np.empty((0, n_outputs), dtype))
 
 
 def as_stream(
@@ -137,15 +151,15 @@ class BlockData:
 
         With it come its columns, if they have names.
         """
+        if self.scheduler is None:
+            source = open_file(self.path, self.target, self.block_size)
+            yield DiskStream(source), getattr(source, "columns", None)
+            return
         from momentron.streams.dask import DaskStream, connected
 
-        cluster = nullcontext() if self.scheduler is None else connected(self.scheduler)
-        with cluster as client:  # before the file, which may take a conversion
+        with connected(self.scheduler) as client:  # before the file, which may take a conversion
             source = open_file(self.path, self.target, self.block_size)
-            stream = (
-                DiskStream(source) if client is None else DaskStream.from_source(source, client)
-            )
-            yield stream, getattr(source, "columns", None)
+            yield DaskStream.from_source(source, client), getattr(source, "columns", None)
 
 
 def stream_margin(

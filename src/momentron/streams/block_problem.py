@@ -79,7 +79,7 @@ class BlockProblem(Problem):
 
     def scan(self, w: np.ndarray, **options: Any) -> tuple[np.ndarray, Findings]:
         """(Zw, what else a pass found), with options of `Scan`; of the best w it is remembered."""
-        found = self.operator.scan(w, **options)
+        found = self.operator.scan(self.operator.task(w=w, **options))
         scores = self.labels.scores(self.operator.apply(w))
         for known in self.operator.products[:1]:
             known.rank = self.margin(w, scores)
@@ -91,7 +91,7 @@ class BlockProblem(Problem):
         Where many classes have intercepts that sum is another pass, as weights depend on a balance
         of all the classes.
         """
-        is_softmax = not self.labels.circulates
+        is_softmax = self.dual_set.n_intercepts <= 1
         scores, found = self.scan(w / self.radius, is_softmax=is_softmax)
         q, psi, near = self.dual_set.link_near(scores, near)
         if is_softmax:
@@ -153,12 +153,12 @@ class BlockProblem(Problem):
         return whole
 
     def sampled(self) -> Problem:
-        rows, counts = self.sample, np.bincount(self.labels.codes)
-        # the sample has as many rows of each class as it can
-        sizes = np.bincount(rows.codes, minlength=self.classes.size)
-        shares = np.maximum(1, np.rint(counts * np.min(sizes / counts))).astype(int)
-        parts = [np.flatnonzero(rows.codes == c)[:share] for c, share in enumerate(shares)]
-        return self.of_rows(rows.chosen(np.sort(np.concatenate(parts))))
+        codes, numbers = self.sample.codes, self.sample.numbers
+        # the sample has as many rows of each class as it can, which count for all of the class
+        weights = (np.bincount(self.labels.codes) / np.bincount(codes))[codes]
+        if self.weights is not None:
+            weights *= self.weights[numbers]
+        return self.of_rows(self.sample, weights)
 
     # --- for the loop and the result -----------------------------------------------------------
 
@@ -226,6 +226,8 @@ class BlockProblem(Problem):
             self.working = self.operator.fetch(numbers.astype(np.int64))
             if np.unique(self.working.codes).size != self.classes.size:
                 raise unusable("its working set does not have rows of every class")
+            q = taken("best.q", arrays, np.empty(self.size))
+            self.operator.learn_rows(self.labels.mix(q), self.working)
         elif "weights" in arrays:
             count = min(arrays["weights"].shape[:1] or (0,), (KNOWN + 1,))
             fresh = np.empty((*count, self.n_rows, *self.labels.trailing))
@@ -233,12 +235,6 @@ class BlockProblem(Problem):
             sums = taken("sums", arrays, np.empty((*count, *self.w_shape)))
             for vector, product in zip(weights, sums, strict=True):
                 self.operator.sums.append(Known(vector, read_only(product), math.inf, math.inf))
-
-    def weights_from_array(self, array: np.ndarray) -> np.ndarray:
-        """Weights from a file; rows of the working set prove what they do."""
-        if self.operator.at_hand:
-            self.operator.learn_rows(self.labels.mix(array), self.working)
-        return array
 
 
 class BlockCombination:
@@ -267,7 +263,7 @@ class BlockCombination:
         if self._seen is None:
             problem, labels = self._problem, self._problem.labels
             # the worst cycle of many classes may be of any rows, which then take another pass
-            n_worst = 0 if labels.circulates else labels.n_classes
+            n_worst = 0 if problem.dual_set.n_intercepts > 1 else labels.n_classes
             scores, found = problem.scan(self.w / problem.radius, n_worst=n_worst)
             vertex, q = problem.dual_set.vertex(scores), problem.no_weights()
             q[vertex.index] = vertex.weight

@@ -1,7 +1,7 @@
 """The rows of a stream as a linear map: each product is a pass, unless it is remembered."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -91,19 +91,17 @@ class BlockOperator(Operator):
 
     # --- passes --------------------------------------------------------------------------------
 
-    def scan(
-        self, w: np.ndarray | None = None, *, task: type[Scan] = Scan, **options: Any
-    ) -> Findings:
-        """One pass, with options of the task; its products are remembered."""
+    def task(self, **options: Any) -> Scan:
+        """A pass with these options."""
+        return Scan(self.classes, self.fit_intercept, **options)
+
+    def scan(self, task: Scan) -> Findings:
+        """One pass; its products are remembered."""
         # of a narrower type, or of a class of its own, differences and products may be anything
-        w = None if w is None else np.array(w, np.float64)
-        a = options.pop("a", None)
-        a = None if a is None else np.array(a, np.float64)
+        w, a = (None if v is None else np.array(v, np.float64) for v in (task.w, task.a))
         sent = w[:, :-1] - w[:, -1:] if w is not None and w.ndim == 2 else w
         given = a[:, :-1] if a is not None and a.ndim == 2 else a
-        found: Findings = self._run(
-            task(self.classes, self.fit_intercept, w=sent, a=given, **options)
-        )
+        found: Findings = self._run(replace(task, w=sent, a=given))
         if w is not None and 1.0 / FARTHEST < np.abs(w).max(initial=0.0) < FARTHEST:
             self.products.keep(Known(w, read_only(found.all_products())))
         if a is not None:
@@ -119,8 +117,7 @@ class BlockOperator(Operator):
         """The named rows, in their order: a pass."""
         a, n_worst = np.zeros(self.shape[0]), self.classes.size * numbers.size
         a[numbers] = 1.0
-        task = Scan(self.classes, self.fit_intercept, a=a, n_worst=n_worst, bar=1.0)
-        rows = self._run(task).lists[0].chosen()
+        rows = self._run(self.task(a=a, n_worst=n_worst, bar=1.0)).lists[0].chosen()
         return rows.chosen(rows.places(numbers))
 
     # --- what is remembered --------------------------------------------------------------------
@@ -133,8 +130,7 @@ class BlockOperator(Operator):
             sums = np.column_stack([sums, -sums.sum(axis=1)])
             roundings = math.ceil((1.0 + math.sqrt(a.shape[1])) * (roundings + 2 * a.shape[1]))
         size = up(float(weights @ self.row_norms), self.shape[0] + 8)
-        error = up(gamma(roundings) * size + self._underflow(sums))
-        self._keep_sum(Known(a.copy(), read_only(sums), error, size))
+        self._keep_sum(a, sums, gamma(roundings) * size, size)
 
     def learn_mix(self, x: float, one: Known, y: float, other: Known, a: np.ndarray) -> None:
         """Remember Xᵀa for a = x·one + y·other, if it is that but for roundings."""
@@ -145,8 +141,7 @@ class BlockOperator(Operator):
         product = x * one.product + y * other.product
         size = up(abs(x) * one.size + abs(y) * other.size)
         error = abs(x) * one.error + abs(y) * other.error
-        error = up(error + gamma(self.sums.roundings + 8) * size + self._underflow(product))
-        self._keep_sum(Known(a.copy(), read_only(product), error, size))
+        self._keep_sum(a, product, error + gamma(self.sums.roundings + 8) * size, size)
 
     def learn_rows(self, a: np.ndarray, rows: Rows) -> None:
         """Remember Xᵀa for weights of rows that are in memory; others know nothing of it."""
@@ -157,8 +152,10 @@ class BlockOperator(Operator):
         weights = a[numbers]
         self.learn(a, X.T @ (weights[:, :-1] if a.ndim == 2 else weights), numbers.size)
 
-    def _keep_sum(self, known: Known) -> None:
-        mass = float(np.abs(known.vector).sum())
+    def _keep_sum(self, a: np.ndarray, product: np.ndarray, error: float, size: float) -> None:
+        error = up(error + self._underflow(product))
+        known = Known(a.copy(), read_only(product), error, size)
+        mass = float(np.abs(a).sum())
         if mass > 0.0:
             known.rank = -(float(np.linalg.norm(known.product)) + known.error) / mass
         self.sums.keep(known)
@@ -174,14 +171,14 @@ class BlockOperator(Operator):
             return np.zeros((self.shape[0], *w.shape[1:]))
         known = self.products.find(w)
         if known is None:
-            return with_last_column(self.scan(w).all_products())
+            return with_last_column(self.scan(self.task(w=w)).all_products())
         return with_last_column(known[0] * known[1].product)
 
     def _sum(self, a: np.ndarray, *, is_proved: bool = False) -> tuple[float, Known]:
         """(factor, known) with factor · known.product = Xᵀa."""
         found = self.sums.find(a)
         if found is None or (is_proved and not math.isfinite(found[1].error)):
-            self.scan(a=a)
+            self.scan(self.task(a=a))
             return 1.0, self.sums[0]
         return found
 

@@ -8,12 +8,22 @@ and as large as a finding back, once per worker; partitions stay where they are.
 import copy
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Event
 from typing import Any
 
 import numpy as np
+
+try:
+    import dask
+    import dask.array as da
+    from dask.callbacks import Callback
+except ImportError:
+    raise ImportError(
+        "a Dask cluster needs dask: install it with pip install 'momentron[dask]'"
+    ) from None
 
 from momentron.arithmetic.clock import OutOfTime, Work, require_time, time_left, until
 from momentron.errors import InputError, short
@@ -31,6 +41,8 @@ Parts = list[tuple[Any, Any]]  # delayed rows and their labels, cut at the same 
 Seen = dict[int, tuple[int, int]]  # the checksum and the bytes of each block
 Task = tuple[Any, Any]  # the task of a pass, and which rows have a weight, or None
 Finding = tuple[Any, Seen]  # what a task found, None without rows, and in which blocks
+
+_delayed = partial(dask.delayed, pure=False, traverse=True)
 
 
 class ClusterError(ConnectionError):
@@ -73,8 +85,6 @@ class DaskStream(Stream):
     @classmethod
     def from_source(cls, source: Source, client: Any) -> "DaskStream":
         """The blocks of a source, each read by a worker once and kept there."""
-        import dask
-
         shared = dask.delayed(source, traverse=False)  # in the graph, from where no death takes it
         # X and y in one value: two more tasks to part them might run on another worker
         pairs = [shared.block(i) for i in range(count_blocks(source))]
@@ -117,8 +127,6 @@ class DaskStream(Stream):
 
         The task is a part of it, from where no worker that dies can take it.
         """
-        import dask
-
         work = dask.delayed((task, self.is_kept), pure=False, traverse=False)
         level: list[Any] = []
         for place, groups in self._places().items():
@@ -142,7 +150,6 @@ class DaskStream(Stream):
         """The values; Dask itself computes again what a worker that dies takes with it."""
         if self.client is None:
             return Work(lambda given_up: _on_threads(values, given_up)).result()
-        import dask
         from distributed import KilledWorker
 
         self._require_workers()
@@ -199,8 +206,6 @@ class DaskStream(Stream):
 
 def _on_threads(values: list[Any], given_up: Event) -> list[Any]:
     """The values, computed by Dask without a cluster; no task begins after it was given up."""
-    import dask
-    from dask.callbacks import Callback
 
     def stop(*_: Any) -> None:
         if given_up.is_set():
@@ -245,12 +250,6 @@ def _size(part: tuple[Any, Any]) -> int:
     return int(part[0].shape[0])
 
 
-def _delayed(function: Any) -> Any:
-    import dask
-
-    return dask.delayed(function, pure=False, traverse=True)
-
-
 def parts_of(X: Any, y: Any) -> tuple[Parts, tuple[int, ...] | None]:
     """Partitions of whole rows of X, each with its labels; and their sizes, if they are known."""
     is_known = False
@@ -275,8 +274,6 @@ def parts_of(X: Any, y: Any) -> tuple[Parts, tuple[int, ...] | None]:
 
 def _aligned(X: Any, y: Any) -> tuple[Any, Any, bool]:
     """An array X in blocks of whole rows, y cut at the same places; whether these are known."""
-    import dask.array as da
-
     if X.ndim != 2:
         raise InputError(f"X has {X.ndim} dimensions; give 2, a row for each example")
     if X.numblocks[1] > 1:
@@ -311,19 +308,6 @@ def places_of(X: Any, parts: Parts) -> list[Any]:
     if len(keys) == len(parts) and all(isinstance(key, tuple) for key in keys):
         return sorted(keys, key=lambda key: key[1:])
     return [rows.key for rows, _ in parts]
-
-
-def lazily(function: Callable[[Any], Any], X: Any, n_outputs: int | None, dtype: Any) -> Any:
-    """function of each partition of X, not computed yet: (n,), or (n, n_outputs)."""
-    if hasattr(X, "to_dask_array"):
-        X = X.to_dask_array()
-    if X.numblocks[1] > 1:
-        X = X.rechunk({1: -1})
-    if n_outputs is None:
-        meta = np.empty(0, dtype)
-        return X.map_blocks(function, drop_axis=1, dtype=dtype, meta=meta)
-    chunks = (X.chunks[0], (n_outputs,))
-    return X.map_blocks(function, chunks=chunks, dtype=dtype, meta=np.empty((0, n_outputs), dtype))
 
 
 def current_client() -> Any:

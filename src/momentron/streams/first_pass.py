@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from momentron.errors import InputError
 from momentron.rows.operator import norm_upper_bounds, squared_row_norms
-from momentron.rows.validation import clean_matrix, sorted_labels
+from momentron.rows.validation import clean_matrix, require_two_classes, sorted_labels
 from momentron.streams.blocks import Block, Shortlist, entries_per_row
 from momentron.streams.source import BLOCK_BYTES
 
@@ -70,11 +70,7 @@ class FirstPassResult:
 
     def require_usable(self) -> None:
         """Refuse fewer than two classes, and rows whose squares leave the range of floats."""
-        if len(self.counts) < 2:
-            raise InputError(
-                f"y has {len(self.counts)} class; max_margin needs at least 2: pass rows of two or "
-                "more"
-            )
+        require_two_classes(len(self.counts))
         if self.longest > 0.0 and not 2.0**-LIMIT < self.longest < 2.0**LIMIT:
             raise InputError(
                 f"the longest row has length {self.longest:.3g}; in blocks it must lie between "
@@ -107,10 +103,8 @@ class FirstPass:
         bits, skipped = np.random.Philox(key=self.seed % 2**64), block.first % 4
         bits.advance(block.first // 4)
         keys = np.random.Generator(bits).random(skipped + codes.size)[skipped:]
-        for code, label in enumerate(labels.tolist()):
-            index = np.flatnonzero(codes == code)
-            found.counts[label] = index.size
-            sample.offer(label, keys[index], index, X, block.first)
+        found.counts = dict(zip(labels.tolist(), np.bincount(codes).tolist(), strict=True))
+        sample.offer(block, keys, codes, found.counts)
         return found
 
     @staticmethod
@@ -123,7 +117,6 @@ class FirstPass:
                 clean_matrix(X, block.first)  # names the first entry that is not finite
             except InputError as error:
                 raise InputError(f"block {block.number} cannot be used: {error}") from None
-            raise InputError(f"block {block.number} has entries whose squares overflow: rescale X")
         with np.errstate(over="ignore"):
             found.total = np.asarray(X.T @ np.ones(X.shape[0], X.dtype), np.float64)
         found.stored = int(np.diff(X.indptr).max(initial=0)) if found.is_sparse else X.shape[1]

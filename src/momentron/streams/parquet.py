@@ -7,10 +7,18 @@ from typing import Any
 
 import numpy as np
 
+try:
+    import pyarrow as pa
+    from pyarrow import parquet
+except ImportError:
+    raise ImportError(
+        "Parquet needs pyarrow: install it with pip install 'momentron[parquet]'"
+    ) from None
+
 from momentron.data.exactness.conversion import as_exact
 from momentron.data.files import FeatureColumns, TableOptions
 from momentron.data.files.columns import label_position
-from momentron.data.files.table import naming, require_file
+from momentron.data.safefiles import naming, require_file
 from momentron.errors import InputError, short
 from momentron.streams.source import BLOCK_BYTES
 
@@ -26,12 +34,6 @@ class ParquetSource:
     """
 
     def __init__(self, path: Path, target: Any = None, block_size: int = BLOCK_BYTES) -> None:
-        try:
-            from pyarrow import parquet
-        except ImportError:
-            raise ImportError(
-                "Parquet needs pyarrow: install it with pip install 'momentron[parquet]'"
-            ) from None
         files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
         if not files:
             raise InputError(f"{path} has no .parquet files; give a folder with some")
@@ -57,8 +59,6 @@ class ParquetSource:
         self._cursor: tuple[Piece, Iterator[Any]] | None = None
 
     def _read_schema(self, path: Path, schema: Any, target: Any) -> None:
-        import pyarrow as pa
-
         self.names = list(schema.names)
         if len(self.names) < 2:
             raise InputError(f"{path} needs at least two columns: features and a label")
@@ -79,17 +79,14 @@ class ParquetSource:
         return len(self.pieces)
 
     def block(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        batch, path = self._batch(self.pieces[i]), self.pieces[i][0]
+        batch = self._batch(self.pieces[i])
+        for name in self.names:
+            if batch.column(name).null_count:
+                raise InputError(f"{self.pieces[i][0]} column {short(name)} has missing values")
         X = np.empty((batch.num_rows, len(self.features)), self.dtype)
         for j, name in enumerate(self.features):
-            column = batch.column(name)
-            if column.null_count:
-                raise InputError(f"{path} column {short(name)} has missing values")
-            X[:, j] = as_exact(column.to_numpy(zero_copy_only=False))
-        labels = batch.column(self.label)
-        if labels.null_count:
-            raise InputError(f"{path} column {short(self.label)} has missing labels")
-        y = labels.to_numpy(zero_copy_only=False)
+            X[:, j] = as_exact(batch.column(name).to_numpy(zero_copy_only=False))
+        y = batch.column(self.label).to_numpy(zero_copy_only=False)
         return X, y.astype(str) if y.dtype.kind == "O" else y
 
     def _batch(self, piece: Piece) -> Any:
@@ -98,8 +95,6 @@ class ParquetSource:
         if self._cursor is not None and self._cursor[0] == piece:
             batches = self._cursor[1]
         else:
-            from pyarrow import parquet
-
             file = parquet.ParquetFile(path)
             batches = file.iter_batches(self.rows, row_groups=[group], use_threads=False)
             for _ in range(part):

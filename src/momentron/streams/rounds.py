@@ -31,7 +31,6 @@ class RoundState(State):
     """What the rounds have found; the working set itself belongs to the problem."""
 
     tol: float
-    room: int  # rows that a working set may have
     stays: np.ndarray  # 1 for rows that never leave it, since they have weight, else 0
     gap: float = math.inf  # of the last round
     upper: float = math.inf  # the best bound so far, in units of R
@@ -89,7 +88,7 @@ class WorkingSetRounds(Rounds):
 
     def init(self, problem: BlockProblem, options: RunOptions = DEFAULTS) -> RoundState:
         problem.working = problem.sample
-        return RoundState(options.tol, problem.room, np.zeros(problem.n_rows, np.int8))
+        return RoundState(options.tol, np.zeros(problem.n_rows, np.int8))
 
     def vanishing(self, tol: float) -> float:
         return self.method.vanishing(tol)
@@ -115,7 +114,7 @@ class WorkingSetRounds(Rounds):
         w = problem.from_coef(coef)
         # rows whose margin is below that of the working set
         bar = -upper * problem.radius
-        scores, seen = problem.scan(w, b=b, n_worst=state.room // NEW_SHARE, bar=bar)
+        scores, seen = problem.scan(w, b=b, n_worst=problem.room // NEW_SHARE, bar=bar)
         found.primals = [Primal(w, scores / problem.radius)]
         weighs = np.zeros(problem.n_rows, np.int8)
         weighs[labels.examples(np.flatnonzero(found.q))] = 1
@@ -123,7 +122,7 @@ class WorkingSetRounds(Rounds):
         served = labels.some(working.numbers).scores(np.asarray(working.X @ w) + b)
         margins = -served.reshape(working.size, -1).max(axis=1)
         stays = (weighs | state.stays)[working.numbers]
-        problem.working = working.trimmed(margins, stays, state.room)
+        problem.working = working.trimmed(margins, stays, problem.room)
         if upper <= state.upper:
             state.stays, state.upper = weighs, upper
         if working.size == before.size:  # what is left of the gap is that of the working set,

@@ -72,11 +72,7 @@ class Scan:
             X = block.X[rows].astype(np.float64, copy=False)
             found.add(self._of_tile(X, codes[rows], block.first + rows.start))
         if lists[0].total:
-            scores = self._scores_of(block, codes, found)
-            for code in range(self.classes.size):
-                index = np.flatnonzero(codes == code)
-                if index.size:
-                    self.offer(block, code, index, scores[index], found)
+            self.offer(block, codes, self._scores_of(block, codes, found), found)
         return found
 
     def _scores_of(self, block: Block, codes: np.ndarray, found: Findings) -> np.ndarray:
@@ -113,11 +109,9 @@ class Scan:
         a = a[:, :-1] if labels.is_paired else a[:, None] * np.column_stack(groups)
         part.sums, part.depth = X.T @ a, scores.size + 2
 
-    def offer(
-        self, block: Block, code: int, index: np.ndarray, scores: np.ndarray, found: Findings
-    ) -> None:
-        """Offer the rows of a class to the list of those that w serves worst."""
-        found.lists[0].offer(code, scores, index, block.X, block.first)
+    def offer(self, block: Block, codes: np.ndarray, scores: np.ndarray, found: Findings) -> None:
+        """Offer the rows to the list of those that w serves worst."""
+        found.lists[0].offer(block, scores, codes, range(self.classes.size))
 
     @staticmethod
     def merge(a: Findings, b: Findings) -> Findings:
@@ -152,20 +146,18 @@ class SoftScan(Scan):
     def lists(self) -> tuple[Shortlist, ...]:
         return Shortlist(self.n_worst), Shortlist(self.n_worst, {0: 0.0, 1: 0.0})
 
-    def offer(
-        self, block: Block, code: int, index: np.ndarray, scores: np.ndarray, found: Findings
-    ) -> None:
-        """Offer the rows of a class to the lists, and sum those below the margin."""
+    def offer(self, block: Block, codes: np.ndarray, scores: np.ndarray, found: Findings) -> None:
+        """Offer the rows to the lists, and sum those below the margin, class by class."""
         slack, (near, crossed) = 1.0 + scores, found.lists
-        ranks = -np.abs(slack) if self.order else slack
-        near.offer(code, ranks, index, block.X, block.first)
+        near.offer(block, -np.abs(slack) if self.order else slack, codes, range(2))
         if self.is_below is not None:
-            ranks = np.where(self.is_below[block.first + index], -slack, slack)
-            crossed.offer(code, ranks, index, block.X, block.first)
-        below = index[slack > 0.0] if self.order else index[:0]
-        for part in row_blocks(below.size, block.X.shape[1]):
-            X = block.X[below[part]].astype(np.float64, copy=False)
-            found.moments[code] += self.moment(X, block.first + below[part])
+            was_below = self.is_below[block.first : block.first + slack.size]
+            crossed.offer(block, np.where(was_below, -slack, slack), codes, range(2))
+        for code in range(2) if self.order else ():
+            below = np.flatnonzero((slack > 0.0) & (codes == code))
+            for part in row_blocks(below.size, block.X.shape[1]):
+                X = block.X[below[part]].astype(np.float64, copy=False)
+                found.moments[code] += self.moment(X, block.first + below[part])
 
     def moment(self, X: Any, numbers: np.ndarray) -> np.ndarray:
         """Σ C x over each group of some rows; or Σ C (x, 1)(x, 1)ᵀ over all, x less the centre."""

@@ -14,7 +14,7 @@ bounds the objective from below, as its weights are weights of all the rows.
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -64,7 +64,7 @@ class SoftBlockProblem(BlockProblem):
     """The soft margin of all the rows of a stream."""
 
     costs: np.ndarray  # C times the weights of the rows
-    scan_options: dict[str, Any]  # what `SoftScan` is asked for in every round
+    task: SoftScan  # what every pass is asked for
 
     @classmethod
     def of_stream(cls, stream: Stream, found: FirstPassResult, options: FitOptions) -> Self:
@@ -81,13 +81,15 @@ class SoftBlockProblem(BlockProblem):
             order = 0
         most = max(ENOUGH, ENOUGH_PER_FEATURE * width) if order else found.room
         problem.room = min(found.room, most)
-        problem.scan_options = {
-            "costs": problem.costs,
-            "n_worst": problem.room // NEAR_SHARE if order else problem.room,
-            "order": order,
-            "n_groups": max(1, min(MOST_GROUPS, memory // (64 * width))),
-            "centre": 0.0 if found.is_sparse else found.centre,
-        }
+        problem.task = SoftScan(
+            problem.classes,
+            options.fit_intercept,
+            costs=problem.costs,
+            n_worst=problem.room // NEAR_SHARE if order else problem.room,
+            order=order,
+            n_groups=max(1, min(MOST_GROUPS, memory // (64 * width))),
+            centre=0.0 if found.is_sparse else found.centre,
+        )
         return problem
 
     # --- objectives ----------------------------------------------------------------------------
@@ -96,8 +98,7 @@ class SoftBlockProblem(BlockProblem):
         """One pass: the classifier on all the rows, and the sum of the rows with weights α."""
         a = self.labels.mix(self._in_dual_set(alpha)) if alpha.any() else None
         is_below = None if before is None else before.slack > 0.0
-        options = self.scan_options | {"task": SoftScan, "is_below": is_below}
-        found = self.operator.scan(w, b=b, a=a, **options)
+        found = self.operator.scan(replace(self.task, w=w, b=b, a=a, is_below=is_below))
         slack = 1.0 + self.labels.scores(found.all_products() + b)
         return Look(w, b, slack, self._value(w, slack), found)
 
@@ -139,8 +140,7 @@ class SoftBlockProblem(BlockProblem):
         """
         is_far = look.slack > 0.0
         is_far[working.numbers] = False
-        far = np.flatnonzero(is_far)
-        task = SoftScan(self.classes, self.labels.fit_intercept, look.w, **self.scan_options)
+        far, task = np.flatnonzero(is_far), self.task
         slack, parts = look.slack[working.numbers], []
         for code, sign in enumerate((-1.0, 1.0)):
             held = far[self.labels.codes[far] == code]
@@ -176,7 +176,7 @@ class SoftBlockProblem(BlockProblem):
         """Weights of a working set and of means that stand for others as those of all the rows."""
         alpha = np.zeros(self.size)
         alpha[working.numbers] = dual[: working.size]
-        count = self.scan_options["n_groups"]
+        count = self.task.n_groups
         groups = self.labels.codes[far] * count + far % count
         shares = np.zeros(2 * count)
         if others.size:
@@ -187,7 +187,7 @@ class SoftBlockProblem(BlockProblem):
     def ending(self, look: Look) -> Status:
         """Why rounds bring nothing more."""
         n_below = int(np.count_nonzero(look.slack > 0.0))
-        if self.scan_options["order"] or n_below <= self.room:
+        if self.task.order or n_below <= self.room:
             return Status.STALLED
         warnings.warn(
             f"block_size leaves room for working sets of {self.room} rows, but {n_below} are below "
@@ -265,14 +265,14 @@ class SoftRounds(Rounds):
         n, d = problem.operator.shape
         even = problem.weights_at(np.ones(n))  # as at w = 0
         problem.working = problem.sample.chosen(np.empty(0))
-        nothing = np.zeros(n, np.int8)
-        return SoftState(options.tol, problem.room, nothing, w=np.zeros(d), alpha=even, q=even)
+        stays = np.zeros(n, np.int8)
+        return SoftState(options.tol, stays, w=np.zeros(d), alpha=even, q=even)
 
     def step(self, problem: SoftBlockProblem, state: SoftState) -> None:
         if state.best is not None:
             self._solve(problem, state, state.best)
         elif not state.w.any():  # else a checkpoint has told
-            self._solve_sample(problem, state)
+            self._solve_rows(state, problem.sampled())  # a first classifier
         before = math.inf if state.best is None else state.best.value
         looks = [problem.look(state.w, state.b, state.alpha, state.best)]
         if state.best is not None and looks[0].value > before:
@@ -280,7 +280,7 @@ class SoftRounds(Rounds):
         best = looks[-1] if state.best is None or looks[-1].value < before else state.best
         working = problem.working.joined_by(found for look in looks for found in look.found.lists)
         distances, stays = np.abs(best.slack[working.numbers]), state.stays[working.numbers]
-        problem.working = working.trimmed(distances, stays, state.room)
+        problem.working = working.trimmed(distances, stays, problem.room)
         state.best, dual = best, problem.dual_value(state.alpha)
         if dual > state.dual:
             state.q, state.dual = state.alpha, dual
@@ -292,13 +292,6 @@ class SoftRounds(Rounds):
             state.ending = problem.ending(best)
         state.proposal = problem.proposed(best, state.q, state.dual)
         state.t += 1
-
-    def _solve_sample(self, problem: SoftBlockProblem, state: SoftState) -> None:
-        """A first classifier, from a sample whose rows count for all of them."""
-        sample = problem.sample
-        shares = np.bincount(problem.labels.codes) / np.bincount(sample.codes)
-        costs = problem.costs[sample.numbers] * shares[sample.codes]
-        self._solve_rows(state, problem.of_rows(sample, costs / problem.options.C))
 
     def _solve(self, problem: SoftBlockProblem, state: SoftState, best: Look) -> None:
         """The working set around the best classifier."""

@@ -18,8 +18,7 @@ from momentron.data.exactness.conversion import as_exact
 from momentron.data.exactness.tensors import as_host, host_itemsize, is_dense, is_tensor
 from momentron.data.files.columns import as_labels, position
 from momentron.data.files.formats import parse_svmlight
-from momentron.data.files.table import naming, require_file
-from momentron.data.safefiles import open_regular, reason
+from momentron.data.safefiles import naming, open_regular, reason, require_file
 from momentron.errors import InputError, short
 from momentron.rows import ComputedRows
 from momentron.rows.validation import clean_targets

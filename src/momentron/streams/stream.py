@@ -126,7 +126,7 @@ def read_ahead(source: Source, n_blocks: int) -> Generator[tuple[Block, int], No
     raised here, with the number of the block. While a block is waited for the deadline holds.
     Close it where it is left early.
     """
-    work = _begin_reading(source, 0, 0, None)
+    work = _begin_reading(source, 0, 0)
     try:
         before: tuple[Block, int] | None = None
         for number in range(n_blocks):
@@ -140,8 +140,7 @@ def read_ahead(source: Source, n_blocks: int) -> Generator[tuple[Block, int], No
                     )
             before = None  # else it would stay alive while the next is read
             if number + 1 < n_blocks:
-                following = block.first + block.y.size
-                work = _begin_reading(source, number + 1, following, block.X.shape[1])
+                work = _begin_reading(source, number + 1, block.first + block.y.size)
             yield block, checksum
             before = block, checksum
             require_time()
@@ -149,7 +148,7 @@ def read_ahead(source: Source, n_blocks: int) -> Generator[tuple[Block, int], No
         work.join(FAREWELL)
 
 
-def _begin_reading(source: Source, number: int, first: int, width: int | None) -> Work:
+def _begin_reading(source: Source, number: int, first: int) -> Work:
     def read(_: threading.Event) -> tuple[Block, int]:
         try:
             X, y = source.block(number)
@@ -160,7 +159,7 @@ def _begin_reading(source: Source, number: int, first: int, width: int | None) -
             what = f"block {number} of {len(source)} cannot be read: {why}"
             kind = InputError if isinstance(error, InputError) else BlockError
             raise kind(what) from error
-        block = as_block(X, y, number, first, width)
+        block = as_block(X, y, number, first)
         return block, block.checksum()
 
     return Work(read, "momentron-reader")

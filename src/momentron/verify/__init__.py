@@ -22,14 +22,7 @@ from momentron.verify.errors import UNREADABLE, ProofError, ProofTooLarge, reaso
 from momentron.verify.estimates import Estimates
 from momentron.verify.exact_table import Table
 from momentron.verify.limits import LONGEST_NAME, load_proof, require_modest
-from momentron.verify.outcomes import (
-    column_names,
-    label_texts,
-    own_order,
-    read_table,
-    ungrouped,
-    zero_weight_rows,
-)
+from momentron.verify.outcomes import column_names, label_texts, own_order, read_table, ungrouped
 from momentron.verify.proof import Proof, Refused, read_model
 
 __all__ = ["ProofError", "ProofTooLarge", "check_document", "verify"]
@@ -100,10 +93,8 @@ def _verify(proof: Any, X: Any, y: Any, order: Any, sample_weight: Any, names: A
         names = None
     document = load_proof(proof)
     decimals = "binary" if document["data"]["decimals"] == "binary" else "shortest"
-    rows, y, sample_weight = ungrouped(y, sample_weight) or (None, y, sample_weight)
-    left_out = zero_weight_rows(sample_weight, len(y))
-    table = read_table(X, y, decimals=decimals, left_out=left_out, rows=rows)
-    checked = check_document(document, table)
+    rows, y, weights = ungrouped(y, sample_weight) or (None, y, sample_weight)
+    checked = check_document(document, read_table(X, y, weights, decimals=decimals, rows=rows))
     compare_names(checked.names, names)
     if checked.model.family == "ordinal":
         given = own_order(y) if order is None else label_texts(list(order))

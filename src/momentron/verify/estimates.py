@@ -82,10 +82,8 @@ class Estimates:
         rows, others, texts = found["rows"], found["others"], found["numerators"]
         bounds = []
         for piece in _between(found["starts"], rows, others, texts):
-            pairs = self.proof.read_pairs({"rows": rows[piece], "others": others[piece]})
-            weights = dict(zip(pairs, map(integer, texts[piece]), strict=True))
-            if min(weights.values()) < 1:
-                raise Refused("a weight of a bound of the estimates is not positive")
+            group = {"rows": rows[piece], "others": others[piece], "numerators": texts[piece]}
+            weights = self.proof.read_group(group | {"denominator": "0x1"}).numerators
             if self.proof.on_boundary & weights.keys():
                 raise Refused("a bound of the estimates has weight on a boundary pair")
             bounds.append(weights)

@@ -126,9 +126,9 @@ def honest_bits(table: Table) -> int:
 
 def require_modest(document: dict[str, Any], table: Table) -> None:
     """Raise unless the lists, the numbers and the work of a proof are within their limits."""
-    groups = [group for name in ("boundary", "conflict", "dual") for group in document[name]]
-    weights, said, bits = document["weights"], document["estimates"], honest_bits(table)
     lists = [document[name] for name in ("boundary", "conflict", "dual")]
+    groups = [group for part in lists for group in part]
+    weights, said, bits = document["weights"], document["estimates"], honest_bits(table)
     lists += [document["names"] or [], *(group["numerators"] for group in groups)]
     if {*map(type, lists)} != {list}:
         raise ProofError("boundary, conflict, dual, numerators and names must be lists")

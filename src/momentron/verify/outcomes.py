@@ -4,7 +4,6 @@ The prover reads y and weights with the same functions: labels are text, rows of
 out, and counts make one row per outcome that was seen.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,15 @@ from momentron.verify.exact_table import Table
 
 
 def read_table(
-    X: Any, y: Any, *, decimals: str = "binary", left_out: Sequence[int] = (), rows: Any = None
+    X: Any, y: Any, weights: Any = None, *, decimals: str = "binary", rows: Any = None
 ) -> Table:
     """Some rows of X, by default all, and y; refused unless float64 holds every entry exactly."""
     from momentron.data.exactness.conversion import as_exact  # needs scipy
 
     X = as_exact(X, decimals)
     X = X.tocsr() if hasattr(X, "tocsr") else X
-    return Table(X if rows is None else X[rows], label_texts(y), decimals, left_out, require_time)
+    X, left_out = X if rows is None else X[rows], zero_weight_rows(weights, len(y))
+    return Table(X, label_texts(y), decimals, left_out, require_time)
 
 
 def label_texts(y: Any) -> list[str]:

@@ -20,7 +20,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -152,10 +152,7 @@ class Model:
         if self.family not in COUNTS:
             return label
         low, high, least = COUNTS[self.family]
-        try:
-            value = Decimal(label)
-        except InvalidOperation:
-            value = Decimal("nan")
+        value = Decimal(label, Context(traps=[]))  # NaN of other text
         is_count = value.is_finite() and value >= least
         if not is_count or (least and value != value.to_integral_value()):
             wanted = "whole numbers ≥ 1" if least else "finite numbers ≥ 0"
@@ -233,9 +230,9 @@ class Proof:
         self.n_features = int(table.used.size)
         self.width = self.n_features + self.model.n_intercepts
         self.size = self.width * self.model.n_blocks
-        self.w, self.on_empty_columns = self._weights(document["weights"])
+        self.w, self.by_column = self._weights(document["weights"])
         self.boundary, self.conflict, self.dual = (
-            [self._group(group) for group in document[name]]
+            [self.read_group(group) for group in document[name]]
             for name in ("boundary", "conflict", "dual")
         )
         self.on_boundary = set().union(*(group.numerators for group in self.boundary))
@@ -256,30 +253,30 @@ class Proof:
         return codes
 
     def _weights(self, found: Any) -> tuple[Vector, dict[int, list[int]]]:
-        """(w by coordinate, what it has on columns of zeros, which only add to ‖w‖)."""
+        """(w by coordinate, without columns of zeros; its weights by column, which make up ‖w‖)."""
         if type(found) is not dict:
             raise Refused("the weights must be an object of coordinates and numbers")
-        d, n_blocks = self.table.d, self.model.n_blocks
+        d = self.table.d
         width = d + self.model.n_intercepts
         at, texts = found["coordinates"], found["numbers"]
         if {type(at), type(texts)} != {list} or len(at) != len(texts):
             raise Refused("weights must have one number for each of their coordinates")
-        require_indices(at, width * n_blocks, "the coordinate of a weight")
+        require_indices(at, width * self.model.n_blocks, "the coordinate of a weight")
         if any(a >= b for a, b in pairwise(at)):
             raise Refused("a coordinate of a weight is out of order")
         places = {column: p for p, column in enumerate(self.table.used.tolist())}
         places |= {d + i: self.n_features + i for i in range(self.model.n_intercepts)}
         w: Vector = {}
-        on_empty_columns: dict[int, list[int]] = {}
+        by_column: dict[int, list[int]] = {}
         for coordinate, value in zip(at, whole_numbers(texts), strict=True):
             block, column = divmod(coordinate, width)
-            if column in places:
+            if column in places and value:
                 w[block * self.width + places[column]] = value
-            else:
-                on_empty_columns.setdefault(column, [0] * n_blocks)[block] = value
-        return {c: v for c, v in w.items() if v}, on_empty_columns
+            if column < d:
+                by_column.setdefault(column, []).append(value)
+        return w, by_column
 
-    def _group(self, group: dict[str, Any]) -> Group:
+    def read_group(self, group: dict[str, Any]) -> Group:
         """A group of weights, all positive."""
         denominator, pairs = integer(group["denominator"]), self.read_pairs(group)
         numerators = dict(zip(pairs, map(integer, group["numerators"]), strict=True))
@@ -485,13 +482,10 @@ class Proof:
         # with k > 2 classes k‖w‖² = k Σ‖w_c‖² − ‖Σ w_c‖², the least over all shifts of every w_c
         m = self.model.n_blocks + 1 if self.model.n_blocks > 1 else 1
         if self.lower > 0:
-            by_place: dict[int, list[int]] = dict(self.on_empty_columns)
-            for c, v in self.w.items():
-                if c % self.width < self.n_features:
-                    by_place.setdefault(-1 - c % self.width, []).append(v)
-            squares = m * sum(v * v for column in by_place.values() for v in column)
+            columns = self.by_column.values()
+            squares = m * sum(v * v for column in columns for v in column)
             if m > 1:
-                squares -= sum(sum(column) ** 2 for column in by_place.values())
+                squares -= sum(sum(column) ** 2 for column in columns)
             numerator, denominator = self.lower.as_integer_ratio()
             wanted = (numerator * self.table.scale) ** 2 * squares
             if least <= 0 or m * (least * denominator) ** 2 < wanted:

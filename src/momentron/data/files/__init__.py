@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.data.files.columns import chosen_labels
+from momentron.data.files.columns import Table, chosen_labels
 from momentron.data.files.formats import (
+    SVMLIGHT,
     array_of,
     exact,
     read_npy,
@@ -28,15 +29,8 @@ from momentron.data.files.formats import (
     read_parquet,
     read_svmlight,
 )
-from momentron.data.files.table import (
-    SVMLIGHT,
-    TEXT_TABLES,
-    Table,
-    naming,
-    require_file,
-    unpacked,
-)
-from momentron.data.files.text_tables import read_columns, text_of
+from momentron.data.files.text_tables import TEXT_TABLES, read_columns, text_of
+from momentron.data.safefiles import naming, require_file, unpacked
 from momentron.data.table_options import FeatureColumns, TableOptions
 from momentron.errors import InputError, one_line, some
 
@@ -207,6 +201,8 @@ def read_rows(
     """
     options = replace(options or TableOptions(), fitted=fitted)
     table = read_data(path, target=target, options=options)
+    if fitted.levels and table.feature_names is None:
+        raise InputError(f"{one_line(path, 120)} has no header; dummies need the names of columns")
     found = table.X.shape[1]
     if sp.issparse(table.X) and found < n_features:
         table.X.resize(table.X.shape[0], n_features)  # rows end at the last entry that is not zero

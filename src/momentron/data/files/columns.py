@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentron.data.files.table import Table
 from momentron.data.table_options import FeatureColumns, TableOptions
 from momentron.errors import InputError, counted, one_line, short, some
 
@@ -23,6 +22,21 @@ EXACT = 2**53  # from here on distinct whole numbers share a float
 COMMA_NUMBER = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 
 Column = NDArray[Any]  # numbers or truth values, NaN where one is missing; or text, None there
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Features and labels of a file, in memory."""
+
+    X: Any  # ndarray of float64 or csr_matrix of shape (n_samples, n_features), all finite
+    y: NDArray[Any]  # labels, as `as_labels` has them; or (n_samples, 2): successes and failures
+    feature_names: list[str] | None = None  # where the file names its columns
+    row_names: list[str] | None = None  # or row numbers, if some rows were left out
+    weights: NDArray[np.float64] | None = None
+    taken: list[str] = field(default_factory=list)  # what was taken as what, for a user to see
+    columns: FeatureColumns | None = None  # which columns of the file are the features
+    ignored: list[str] = field(default_factory=list)  # columns that are not features of the model
+    kept: NDArray[np.bool_] | None = None  # which rows these are, where some were left out
 
 
 @dataclass(frozen=True, eq=False)

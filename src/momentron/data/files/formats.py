@@ -15,16 +15,19 @@ from momentron.data.exactness.conversion import as_exact
 from momentron.data.exactness.decimals import describe_change, first_changed, may_change
 from momentron.data.files.columns import (
     FileColumns,
+    Table,
     as_labels,
     is_number,
     label_position,
     match_columns,
     position,
 )
-from momentron.data.files.table import Table, naming
+from momentron.data.safefiles import naming
 from momentron.data.table_options import FeatureColumns, TableOptions
 from momentron.errors import InputError, counted, one_line, short, some
 
+SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+IN_BLOCKS = (".npy", ".parquet", *SVMLIGHT)  # files that can be read in blocks, too
 CSR_PARTS = ("X_data", "X_indices", "X_indptr", "X_shape")
 NO_LABELS = np.empty(0, int)
 

@@ -23,14 +23,15 @@ from momentron.data.files.columns import (
     label_position,
     position,
 )
-from momentron.data.files.table import MISSING
 from momentron.data.table_options import TableOptions
 from momentron.errors import InputError, counted, one_line, short
 
 # what some programs take for the end of a line, and others for a part of a cell
 DOUBTFUL = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 SAMPLE, SAMPLE_CHARACTERS = 50, 100_000  # lines from which a delimiter is told, fewer if long
+TEXT_TABLES = {".csv": ",", ".tsv": "\t", ".txt": None}  # and their usual delimiters
 DELIMITERS = (",", ";", "\t", "|")
+MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "."})  # in any case
 LOOKS_MISSING = MISSING | {"none", "?", "-"}
 ROW_NAMES = frozenset({"", "rownames", "row_names", "row.names", "unnamed: 0"})
 SPACED = re.compile(r"[^ \t]+")  # other white space is a part of cells, as for pandas

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.data.arguments import as_count, as_number
+from momentron.data.arguments import as_count, as_number, is_positive
 from momentron.errors import InputError, short
 from momentron.rows import KernelOperator
 from momentron.rows.kernels.bound import Kernel
@@ -17,13 +17,14 @@ from momentron.rows.kernels.formulas import (
     LaplacianKernel,
     LinearKernel,
     PolynomialKernel,
-    require_positive_gamma,
+    require_gamma,
 )
-from momentron.rows.kernels.pairwise import as_rows
+from momentron.rows.kernels.pairwise import Points, as_rows
 from momentron.rows.kernels.values import CallableKernel, PrecomputedKernel, negative_part
-from momentron.rows.operator import row_blocks, squared_row_norms
+from momentron.rows.operator import squared_row_norms
 
 CHECKED_ROWS = 200  # on which a kernel that might be indefinite is tried, whatever the method
+RULES = ("scale", "auto")  # for gamma
 NAMES = ("linear", "rbf", "poly", "polynomial", "laplacian", "precomputed")
 
 
@@ -91,7 +92,7 @@ def as_kernel(
 
 def _as_gamma(gamma: Any, X: Any, sample_weight: np.ndarray | None) -> float:
     """γ as a number: 1/(d·variance of X's entries) for "scale", 1/d for "auto"."""
-    _require_gamma(gamma)
+    require_gamma(gamma, RULES)
     if not isinstance(gamma, str):
         return float(gamma)
     if gamma == "auto":
@@ -104,12 +105,6 @@ def _as_gamma(gamma: Any, X: Any, sample_weight: np.ndarray | None) -> float:
             "rescale X or pass gamma as a number"
         )
     return value
-
-
-def _require_gamma(gamma: Any) -> None:
-    """Raise unless γ is a positive number, or the name of a rule for one."""
-    if not (isinstance(gamma, str) and gamma in ("scale", "auto")):
-        require_positive_gamma(gamma)
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -126,11 +121,7 @@ def _entry_variance(X: Any, sample_weight: np.ndarray | None) -> float:
     if sp.issparse(X):
         squares = float(shares @ squared_row_norms(X))
         return max(0.0, squares / size - mean**2)
-    squares = 0.0
-    for part in row_blocks(n, d):
-        offsets = np.subtract(X[part], mean, dtype=np.float64)
-        squares += float(shares[part] @ squared_row_norms(offsets))
-    return squares / size
+    return float(shares @ Points(X, np.full(d, mean)).squares) / size
 
 
 @dataclass(frozen=True)
@@ -145,13 +136,10 @@ class KernelChoice:
 
     def __post_init__(self) -> None:
         # also those that the kernel does not use
-        _require_gamma(self.gamma)
+        require_gamma(self.gamma, RULES)
         as_count("degree", self.degree)
-        if not math.isfinite(as_number("coef0", self.coef0, "a finite number")):
-            raise InputError(f"coef0={short(self.coef0)} must be a finite number")
-        wanted = "a positive, finite number of MB"
-        if not 0.0 < as_number("cache_size", self.cache_size, wanted) < math.inf:
-            raise InputError(f"cache_size={short(self.cache_size)} must be {wanted}")
+        as_number("coef0", self.coef0, "a finite number", math.isfinite)
+        as_number("cache_size", self.cache_size, "a positive, finite number of MB", is_positive)
 
     @property
     def is_precomputed(self) -> bool:
@@ -161,14 +149,8 @@ class KernelChoice:
 
     def resolve(self, X: Any, sample_weight: np.ndarray | None = None) -> Kernel:
         """The kernel with its parameters as numbers, which "scale" takes from the data."""
-        return as_kernel(
-            self.kernel,
-            gamma=self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-            X=X,
-            sample_weight=sample_weight,
-        )
+        options = {name: value for name, value in vars(self).items() if name != "cache_size"}
+        return as_kernel(**options, X=X, sample_weight=sample_weight)
 
     def operator(self, X: Any, kernel: Kernel | None = None) -> KernelOperator:
         """X as an operator, seen through the kernel, which may be resolved already."""

@@ -33,10 +33,11 @@ LARGEST_SINGLE_ERROR = 0.01  # beyond it, values in single precision tell too li
 SMALLEST, LARGEST = 1e-10, 1e15  # a diagonal between them: single precision loses nothing
 
 
-def require_positive_gamma(gamma: Any) -> None:
-    """Raise unless γ is a positive number."""
+def require_gamma(gamma: Any, rules: tuple[str, ...] = ()) -> None:
+    """Raise unless γ is a positive number, or the name of one of these rules for one."""
     wanted = "'scale', 'auto' or a number above 0"
-    if not 0.0 < as_number("gamma", gamma, wanted) < math.inf:
+    is_rule = isinstance(gamma, str) and gamma in rules
+    if not (is_rule or 0.0 < as_number("gamma", gamma, wanted) < math.inf):
         raise InputError(f"gamma={short(gamma)} must be {wanted}")
 
 
@@ -88,7 +89,7 @@ class PolynomialKernel(PairwiseKernel):
     coef0: float = 0.0
 
     def __post_init__(self) -> None:
-        require_positive_gamma(self.gamma)
+        require_gamma(self.gamma)
         as_count("degree", self.degree)
         if not 0.0 <= as_number("coef0", self.coef0, "a number of at least 0") < math.inf:
             raise InputError(
@@ -133,7 +134,7 @@ class PolynomialKernel(PairwiseKernel):
     def _diagonal_of(self, points: Points) -> np.ndarray:
         diagonal = points.squares.copy()
         self._of_products(diagonal)
-        require_finite_values(diagonal, short(self))
+        require_finite_values(diagonal, short(self))  # before a degree is taken for a float
         return diagonal
 
 
@@ -151,7 +152,7 @@ class RadialKernel(PairwiseKernel):
     gamma: float
 
     def __post_init__(self) -> None:
-        require_positive_gamma(self.gamma)
+        require_gamma(self.gamma)
 
     def measured(self, points: Points) -> tuple[np.ndarray, float, float, float]:
         # both errors add up, and no value leaves [0, 1]

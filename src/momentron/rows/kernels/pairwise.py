@@ -134,19 +134,15 @@ class SinglePoints(Points):
         if self._held is not None:
             return
         held = np.empty((self.n, self.d), np.float32)
-        parts = row_blocks(self.n, self.d)
-        is_used = np.zeros((len(parts), self.d), bool)
+        is_used = np.zeros(self.d, bool)
 
-        def fill(place: int) -> None:
-            held[parts[place]] = self._rounded(parts[place])
-            is_used[place] = held[parts[place]].any(axis=0)
+        def fill(rows: slice) -> None:
+            held[rows] = self._rounded(rows)
+            is_used[held[rows].any(axis=0)] = True
 
-        in_threads(fill, range(len(parts)))
-        used = np.flatnonzero(is_used.any(axis=0))
-        if used.size <= MOST_USED * self.d:
-            for part in parts:  # in its place
-                held[part, : used.size] = held[part].take(used, axis=1)
-            held = held[:, : used.size]
+        in_threads(fill, row_blocks(self.n, self.d))
+        if is_used.mean() <= MOST_USED:
+            held = held.compress(is_used, axis=1)
         self._held = held  # only now: Ctrl-C leaves no half of it
 
 

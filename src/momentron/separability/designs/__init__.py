@@ -93,8 +93,7 @@ def _encoded(X: Any) -> Any:
             )
         seen = column.cat.remove_unused_categories()
         dummies = pd.get_dummies(seen, drop_first=True, dtype=np.float64)
-        names = [f"{column_name(name)}[{level}]" for level in dummies.columns]
-        parts.append(dummies.set_axis(names, axis=1))
+        parts.append(dummies.add_prefix(f"{column_name(name)}[").add_suffix("]"))
     found = pd.concat(parts, axis=1)
     if not found.shape[1]:
         raise InputError("X has only categories with one level, so it has no column left")

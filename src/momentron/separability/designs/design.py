@@ -1,10 +1,11 @@
 """A design: the rows and labels of a regression, with their names, and the rows they are from."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from momentron.errors import InputError, counted, short
 from momentron.verify.outcomes import ungrouped
@@ -145,19 +146,25 @@ class Design:
         return cls(take_rows(X, rows), labels, given, weights, **source)
 
     def modelled(
-        self, family: str | None, link: str | None, fit_intercept: bool
-    ) -> tuple[str | None, str | None, bool]:
-        """(family, link, fit_intercept): those asked for, unless the source is a model itself."""
-        if self.family is None:
-            return family, link, fit_intercept and self.fit_intercept is not False
-        for name, asked, own in (("family", family, self.family), ("link", link, self.link)):
-            if asked not in (None, own):
-                raise InputError(
-                    f"{name}={short(asked)}, but the model has {own!r}; leave {name} out"
-                )
-        if self.fit_intercept and not fit_intercept:
-            raise InputError("the model has an intercept; leave fit_intercept out")
-        return self.family, self.link, bool(self.fit_intercept)
+        self, family: str | None, link: str | None, fit_intercept: bool, reference: Any
+    ) -> "Design":
+        """With the model that is asked for, unless the source is a model itself."""
+        if self.family is not None:
+            for name, asked, own in (("family", family, self.family), ("link", link, self.link)):
+                if asked not in (None, own):
+                    raise InputError(
+                        f"{name}={short(asked)}, but the model has {own!r}; leave {name} out"
+                    )
+            if self.fit_intercept and not fit_intercept:
+                raise InputError("the model has an intercept; leave fit_intercept out")
+            family, link = self.family, self.link
+        return replace(
+            self,
+            family=family,
+            link=link,
+            fit_intercept=fit_intercept and self.fit_intercept is not False,
+            reference=self.reference if reference is None else reference,
+        )
 
     def named(self, feature_names: Sequence[str] | None) -> list[str] | None:
         """The names of the features: those given, which must be one per column, or its own."""
@@ -192,15 +199,7 @@ def index_of(X: Any) -> Any:
 
 def take_rows(X: Any, rows: np.ndarray) -> Any:
     """Some rows of a frame, matrix, array or list, as the same kind of thing."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if hasattr(X, "tocsr"):
-        return X.tocsr()[rows]
-    if hasattr(X, "itercolumns"):  # pyarrow
-        return X.take(rows)
-    if isinstance(X, list | tuple):
-        return type(X)(X[i] for i in rows.tolist())
-    return (X if hasattr(X, "__getitem__") else np.asarray(X))[rows]
+    return _safe_indexing(X.tocsr() if hasattr(X, "tocsr") else X, rows)
 
 
 def _whole_frequencies(counts: np.ndarray, weights: Any) -> np.ndarray | None:

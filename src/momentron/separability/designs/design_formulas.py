@@ -21,7 +21,7 @@ TOKEN = re.compile(
     |Q\s*\(\s*(?P<mark>['"])(?P<quoted>.*?)(?P=mark)\s*\)
     |'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"
     |(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?
-    |(?P<name>\.?[^\W\d][\w.]*)
+    |[^\W\d]\w*\s*=(?!=)|(?P<name>\.?[^\W\d][\w.]*)
     |%in%|\*\*|==|!=|<=|>=|\s+|.""",
     re.VERBOSE,
 )
@@ -95,11 +95,13 @@ def from_formula(text: str, data: Any, decimals: str, sample_weight: Any = None)
     except Exception as error:  # formulaic has many errors of its own
         words = spelling.restored(COLOURS.sub("", str(error)) or type(error).__name__)
         raise InputError(f"the formula {short(text)} cannot be used: {one_line(words)}") from error
-    X = matrix.drop(columns="Intercept", errors="ignore")
-    if not X.shape[1]:
+    kept = np.flatnonzero(matrix.columns != "Intercept")
+    if not kept.size:
         raise InputError(f"the formula {short(text)} has no term but the intercept; add a feature")
-    values = np.array(X, np.float64)
-    names = [spelling.restored(str(name)) for name in X.columns]
+    values = np.array(matrix, np.float64)
+    if decimals == "shortest":
+        _make_exact(values, matrix.model_spec.term_indices)
+    values, names = values[:, kept], [spelling.restored(str(matrix.columns[j])) for j in kept]
     missing = ~np.isfinite(values)
     if missing.any():  # as in the logarithm of 0
         at = int(missing.any(axis=0).argmax())
@@ -107,8 +109,6 @@ def from_formula(text: str, data: Any, decimals: str, sample_weight: Any = None)
             f"{names[at]} is missing or infinite in {int(missing[:, at].sum())} of {len(values)} "
             f"rows, the first of which is row {int(missing[:, at].argmax())}; leave these rows out"
         )
-    if decimals == "shortest":
-        values = _exact_products(values, list(X.columns), matrix)
     if weight is not None:
         if weight not in data.columns:
             raise InputError(f"sample_weight={short(weight)} is not a column of data")
@@ -153,32 +153,26 @@ def _require_complete(data: Any, names: list[str]) -> None:
         return
     listed = ", ".join(f"{name} {count}" for name, count in counts.items())
     texts = [name for name in counts.index if str(data[name].dtype) in TEXT]
-    hint = (
-        f" (if {texts[0]!r} says 'None' or 'NA' in the file and means it: pandas.read_csv(…, "
-        "keep_default_na=False, na_values=['']))"
-        if texts
-        else ""
-    )
+    hint = " (if {!r} says 'None' or 'NA' in the file and means it: pandas.read_csv(…, "
+    hint += "keep_default_na=False, na_values=['']))"
     raise InputError(
         f"data has missing values, by column: {listed}; leave these rows out, "
-        f"data.dropna(subset={counts.index.tolist()}){hint}"
+        f"data.dropna(subset={counts.index.tolist()}){hint.format(*texts) if texts else ''}"
     )
 
 
-def _exact_products(values: np.ndarray, names: list[str], matrix: Any) -> np.ndarray:
+def _make_exact(values: np.ndarray, terms: dict[Any, list[int]]) -> None:
     """Products of columns as decimals: 0.1 × 3 is 0.3, which floats miss by one unit.
 
     A column of an interaction is put back to the decimal of 15 digits next to it, where that is
     within two units of the last place.
     """
-    for term, indices in matrix.model_spec.term_indices.items():
-        of_term = [matrix.columns[index] for index in indices if len(term.factors) > 1]
-        for j in np.flatnonzero(np.isin(names, of_term)).tolist():
-            seen, at = np.unique(values[:, j], return_inverse=True)
-            near = np.array([float(f"{v:.{DIGITS}g}") for v in seen.tolist()])
+    for j in (j for term, columns in terms.items() for j in columns if len(term.factors) > 1):
+        seen, at = np.unique(values[:, j], return_inverse=True)
+        near = np.array([float(f"{v:.{DIGITS}g}") for v in seen.tolist()])
+        with np.errstate(invalid="ignore"):  # of what is not finite, and refused
             is_near = np.abs(near - seen) <= 2 * np.spacing(np.abs(seen))
-            values[:, j] = np.where(is_near, near, seen)[at]
-    return values
+        values[:, j] = np.where(is_near, near, seen)[at]
 
 
 class Spelling:
@@ -239,13 +233,12 @@ class Spelling:
     def _name(self, text: str, after: str, in_call: bool) -> str:
         """A name: a column, the start of one with an attribute, a function, or a keyword."""
         parts = text.split(".")
-        is_called, is_option = after[:1] == "(", in_call and re.match("=(?!=)", after) is not None
+        is_called = after[:1] == "("
         for n in range(len(parts) - is_called, 0, -1):
             name = ".".join(parts[:n])
-            is_possible = not is_option if n == len(parts) else in_call or is_called
-            if name in self.columns and is_possible:
+            if name in self.columns and (n == len(parts) or in_call or is_called):
                 return ".".join([self._alias(name), *parts[n:]])
-        if is_option or (in_call and keyword.iskeyword(text)):
+        if in_call and keyword.iskeyword(text):
             return text
         first = ARGUMENT.match(after)
         if first and text in FACTORS:

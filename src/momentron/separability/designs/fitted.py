@@ -63,11 +63,9 @@ def from_statsmodels(given: Any) -> Design:
             raise InputError(f"the {name} of the model is not finite in every row")
     X = np.asarray(model.exog)
     names = [str(name) for name in model.exog_names[: X.shape[1]]]
-    constant = getattr(model.data, "const_idx", None)
-    if constant is not None and not (X[:, constant] == 1).all():
-        constant = None  # a column of other numbers is a feature, whose sign may be another
-    if constant is not None:
-        X, names = np.delete(X, constant, axis=1), names[:constant] + names[constant + 1 :]
+    # a column of other numbers than 1 is a feature, whose sign may be another
+    constant = np.flatnonzero((X == 1).all(axis=0))[:1]
+    X, names = np.delete(X, constant, axis=1), np.delete(names, constant).tolist()
     if not X.shape[1]:
         raise InputError("the model has no column but its constant; add a feature")
     y, reference = _outcomes(model, family)
@@ -79,7 +77,7 @@ def from_statsmodels(given: Any) -> Design:
         X,
         y,
         weights,
-        fit_intercept=constant is not None or family == "ordinal",
+        fit_intercept=constant.size > 0 or family == "ordinal",
         family=family,
         link=link,
         reference=reference,

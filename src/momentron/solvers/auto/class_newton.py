@@ -28,9 +28,10 @@ SINGLE = 1e7  # the trace of a Hessian's block up to which single precision serv
 PRODUCTS = 200  # for one direction; a preconditioner is given up after
 STALE, FEW_PRODUCTS = 2.0, 6  # this multiple of what it needed when new, or of this many
 # Of the search for a witness:
-ROUNDS, IDLE = 12, 5  # of rescaling, and those in which ‖Zᵀq‖ may not halve
+ROUNDS, IDLE = 12, 2  # of rescaling, and those in which ‖Zᵀq‖ may not halve
+LEAST_MASS = 0.5  # what a round leaves of the weights, if a witness is near
 FAINT = 1e-10  # a weight below this share of the largest is left out
-STIFFNESS = 1e8  # the weight of least squares against the identity, over its mean trace
+STIFFNESS = 1e14  # the weight of least squares against the identity, over its mean trace
 SMALL = 1e-15  # ‖Zᵀq‖ / (mass · mean‖x‖) at which rounding is all there is
 
 
@@ -167,10 +168,10 @@ def balanced(form: ClassForm, weights: np.ndarray) -> np.ndarray:
             break
         # v by least squares
         sigma = STIFFNESS * form.labels.n_classes / float(q @ form.problem.row_norms**2)
-        v = form.solved(form.hessian(q, sigma), -sigma * image, 1e-10)
+        v = form.solved(form.hessian(q, sigma), -sigma * image, 1e-7)
         q = q * np.maximum(1.0 - form.towards(v).dp, 0.0)
         mass = float(q.sum())
-        if not mass > 0.0:
+        if not mass > LEAST_MASS:
             break
         q /= mass
     return best

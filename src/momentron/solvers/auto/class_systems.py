@@ -215,8 +215,9 @@ def _dense(A: Any) -> np.ndarray:
 
 def _inverse(A: np.ndarray) -> np.ndarray:
     """The inverse of a positive definite matrix, in its own precision if that keeps it so."""
-    for precision in (A.dtype, np.float64):
-        inverse, exists = inverse_in_place(np.array(A, precision, order="F"))
+    for precision, raised in (A.dtype, 0.0), (np.float64, 0.0), (np.float64, 1e-13):
+        M = np.array(A, precision, order="F")
+        inverse, exists = inverse_in_place(add_to_diagonal(M, raised * M.diagonal()))
         if exists:
             return inverse
     raise np.linalg.LinAlgError("a class block is not positive definite")

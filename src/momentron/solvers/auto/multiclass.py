@@ -57,6 +57,7 @@ class ClassEngine(Engine):
     """
 
     point: Point
+    gives_up: bool = False  # whether it leaves margins below the tolerance alone
 
     def __init__(
         self,
@@ -120,7 +121,7 @@ class ClassEngine(Engine):
         scores = -p - self.labels.scores(np.broadcast_to(b, (self.labels.codes.size, b.size)))
         slack = np.maximum(1.0 - p, 0.0) if self.problem.is_soft else np.zeros(p.size)
         primal = Primal(self.problem.with_slack(w, slack), (scores - slack) / radius)
-        return Candidates([primal], self.q, self.upper / radius)
+        return Candidates([primal], self.q, self.upper / radius, gives_up=self.gives_up)
 
     @property
     def has_many(self) -> bool:
@@ -178,6 +179,11 @@ class ClassMargin(ClassEngine):
             gap = self.present_gap()
             if self._is_stuck(gap, relative):
                 return
+            # no witness is near, and exact solves of so many pairs would take minutes
+            if gap >= 1.0 and tries > WITNESS_STEPS[0] and self.has_many:
+                self.gives_up = self.upper <= self.tol * self.problem.tight_radius
+                if self.gives_up:
+                    return
             if sigma < C:
                 if is_near and gap > 0.5 * last_gap and sigma * form.scale < LAST:
                     sigma = min(GROWTH * sigma, C)

@@ -10,7 +10,7 @@ directions (Boyd et al. 2011, section 5.2) treat them in turn,
 
     B = (K + ρI)⁻¹(E + ρ(Z − U)),    Z = projection of B + U,    U ← U + B − Z,
 
-with E one at the own labels: a product with a matrix that is inverted once, in single precision,
+with E one at the own labels: a solve with a matrix that is factored once, in single precision,
 and a threshold for each row. With intercepts the columns of B add up to zero as well, and their
 multipliers are the intercepts. With slack the objective has Σα²/(2C) as well, which goes with the
 set: weights are ρC/(1 + ρC) of what the projection would make them. B is the better
@@ -24,10 +24,9 @@ import numpy as np
 
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.linear_algebra import add_to_diagonal
-from momentron.arithmetic.squares import by_strips, inverse_in_place, strips_of
+from momentron.arithmetic.squares import Factor, factor_in_place, strips_of
 from momentron.arithmetic.threads import in_threads, own_threads
 from momentron.dual.labels import ManyClasses
-from momentron.rows.dense import matvec
 
 SINGLE = np.float32
 RELAXATION = 1.8  # over-relaxation
@@ -36,56 +35,44 @@ FLOPS_OF_A_PASS = 400.0  # as many as all that is done to an entry of a table in
 
 
 class ShiftedInverse:
-    """The inverse of K/unit + ρI, where `unit` is the mean of K's diagonal; `sums` of its rows.
+    """The inverse of K/unit + ρI by a factor, where `unit` is the mean of K's diagonal.
 
     A `base`, that of the first rows and columns of K, saves most of the work; its ρ and its unit
-    are taken over.
+    are taken over. `sums` are those of the rows.
     """
 
     def __init__(self, K: np.ndarray, rho: float, base: "ShiftedInverse | None" = None) -> None:
         self.unit: float = base.unit if base else float(K.diagonal().mean()) or 1.0
         self.rho: float = base.rho if base else rho
-        known = base.matrix if base else np.empty((0, 0), SINGLE)
-        matrix = self._bordered(K, known)
-        while matrix is None:  # rounding has made it indefinite
+        L = self._bordered(K, base.factor if base else None)
+        while L is None:  # rounding has made it indefinite
             if self.rho > LARGEST:
                 raise np.linalg.LinAlgError("inner products that are not positive semidefinite")
             self.rho *= GROWTH
-            matrix = self._bordered(K, known[:0, :0])
-        self.matrix: np.ndarray = matrix
-        self.sums = matrix.sum(axis=0)
+            L = self._bordered(K, None)
+        self.factor: Factor = Factor(L)
+        self.sums = self.factor.solve(np.ones((K.shape[0], 1)))[:, 0]
 
-    def _bordered(self, K: np.ndarray, A: np.ndarray) -> np.ndarray | None:
-        """From the inverse A of a leading block, which may have no rows, if that goes well.
+    def _bordered(self, K: np.ndarray, base: Factor | None) -> np.ndarray | None:
+        """The factor, from that of a leading block if there is one, if that goes well.
 
-        With B the columns next to the block, Y = AB, and G the inverse of the Schur complement:
-
-            A + YGYᵀ   −YG
-              −GYᵀ      G
+        Below the block's L is Yᵀ with LY = B, the columns next to the block; then comes the factor
+        of what YᵀY leaves of K.
         """
-        m, n = A.shape[0], K.shape[0]
-        if m == n:
-            return A
-        B = (K[:m, m:] / self.unit).astype(SINGLE)
-        Y = matvec(A, B).astype(SINGLE)
+        n, m = K.shape[0], 0 if base is None else base.L.shape[0]
+        if base is not None and m == n:
+            return base.L
         G = np.divide(K[m:, m:], self.unit, out=np.empty((n - m, n - m), SINGLE)).T
         add_to_diagonal(G, self.rho)
-        if m > 0:
-            G -= B.T @ Y
-        if not inverse_in_place(G)[1]:
-            return None
-        if m == 0:
-            return G.T
-        inverse = np.empty((n, n), SINGLE)
-        inverse[:m, m:] = -matvec(Y, G)
-        inverse[m:, :m] = inverse[:m, m:].T
-        inverse[m:, m:] = G
-
-        def fill(rows: slice) -> None:
-            inverse[rows, :m] = A[rows] - inverse[rows, m:] @ Y.T
-
-        by_strips(fill, A.shape)
-        return inverse
+        L = G
+        if base is not None:
+            L = np.empty((n, n), SINGLE, order="F")
+            Y = (K[:m, m:] / self.unit).astype(SINGLE)
+            base.substitute(Y)
+            G -= Y.T @ Y
+            L[:m, :m], L[m:, :m] = base.L, Y.T
+        L[m:, m:], exists = factor_in_place(G)
+        return L if exists else None
 
 
 class Splitting:
@@ -118,7 +105,7 @@ class Splitting:
         for _ in range(steps):
             require_time()
             self._right = self._target + self._defect + rho * (self._Z - self._U)
-            self._B = matvec(inverse.matrix, self._right).astype(SINGLE)
+            self._B = inverse.factor.solve(self._right)
             if self.labels.fit_intercept:
                 b = self._B.sum(axis=0, dtype=np.float64) / inverse.sums.sum(dtype=np.float64)
                 self.b = b - b.sum() / k

@@ -15,7 +15,8 @@ from momentron.solvers.auto.working_rows import KernelRows, SignedRows
 from momentron.solvers.problem import Problem
 
 FLAT_WIDTH = 2500  # d·k up to which the rows of a working set of pairs are written out
-WIDE_RATIO = 1.5  # rows per feature up to which a Gram matrix is the better form
+WIDE_RATIO = 1.5  # rows per feature up to which a Gram matrix is the better form,
+WIDE_SMALL = 300  # of more rows than these: of fewer, a singular one can hide that none separates
 # Rows of two classes that are taken at once where they are not many more than the features.
 MOST_AT_ONCE = 3000
 
@@ -73,7 +74,7 @@ class WorkingSets:
 
     def is_wide(self, m: int) -> bool:
         """Whether the Gram matrix is the better form for m rows."""
-        return m <= WIDE_RATIO * self.width
+        return m <= (WIDE_RATIO if m > WIDE_SMALL else 1.0) * self.width
 
     @property
     def has_room_for_all(self) -> bool:
