@@ -120,6 +120,9 @@ class LibSvm:
         place[m:] = m + (signs[m:] < 0.0)
         _, first, self.place = np.unique(place, return_index=True, return_inverse=True)
         self.labels, self.size = signs[first], first.size
+        self.joint = loss
+        if loss.is_boxed:
+            self.joint = loss._replace(upper=np.bincount(self.place, self.costs))
         self.X: Any = None
         self.options: dict[str, Any] = {"kernel": "precomputed"}
         if BYTES * m**2 <= kernel.cache_bytes or kernel.kernel.matrix is not None:

@@ -249,7 +249,8 @@ class SoftSearch(Search):
             a, b = signs * alpha, np.zeros(Y.shape[1])
             w = kernel.combine(rows[alpha > 0.0], a[alpha > 0.0], rough=True)
             if b.size:
-                b[:] = best_intercept(loss, signs * w[1][rows], signs)
+                means = svm.means(signs * w[1][rows])
+                b[:] = best_intercept(svm.joint, means, svm.labels)
             weights = np.zeros(self.size)
             weights[rows] = alpha
             self.set_answer(w, b, weights, is_exact=is_fine)
@@ -257,7 +258,7 @@ class SoftSearch(Search):
             norm, ridge = sets.base.norm(self.answer.w), np.sum(alpha * alpha / loss.stiffness)
             dual = float(alpha.sum()) - 0.5 * (norm**2 + float(ridge))
             self.answer.upper = margin_of(dual)
-            lower = margin_of(loss.primal(norm, svm.means(self.answer.p[rows])[svm.place]))
+            lower = margin_of(svm.joint.primal(norm, svm.means(self.answer.p[rows])))
             gap = Bounds(lower, self.answer.upper).gap
             if is_first or gap <= max(self.gap_goal, 0.0 if is_fine else ENOUGH * self.tol):
                 self.share = max(dual, 0.0) / svm.total
@@ -268,6 +269,9 @@ class SoftSearch(Search):
             if is_fine:  # single precision is what is left of the gap, also in the next sets
                 self.may_propose = False
                 break
+        if self.fixed.size and self.may_propose:
+            self.fixed, self.may_fix, self.most = W[:0], False, 0.0
+            return True
         self.fixed = W[:0]
         if is_crowded:
             self.W = self.smallest(sets.capacity, W[:0])
