@@ -114,15 +114,13 @@ class LibSvm:
     ) -> None:
         m = W.size if m is None else m
         self.loss, self.Y, self.cache_bytes = loss, Y, kernel.cache_bytes // 2
-        self.costs = np.broadcast_to(loss.upper if loss.is_boxed else loss.stiffness, W.size)
-        self.total, self.scale = float(self.costs.sum()), 1.0
-        place = np.arange(W.size)
-        place[m:] = m + (signs[m:] < 0.0)
-        _, first, self.place = np.unique(place, return_index=True, return_inverse=True)
-        self.labels, self.size = signs[first], first.size
-        self.joint = loss
-        if loss.is_boxed:
-            self.joint = loss._replace(upper=np.bincount(self.place, self.costs))
+        costs = np.broadcast_to(loss.upper if loss.is_boxed else loss.stiffness, W.size)
+        kinds, joint = np.unique(signs[m:], return_inverse=True)
+        self.labels, self.place = np.append(signs[:m], kinds), np.append(np.arange(m), m + joint)
+        self.costs = np.bincount(self.place, costs)
+        self.shares = costs / np.maximum(self.costs, 1e-300)[self.place]
+        self.joint_loss = loss._replace(upper=self.costs) if loss.is_boxed else loss
+        self.total, self.scale = float(costs.sum()), 1.0
         self.X: Any = None
         self.options: dict[str, Any] = {"kernel": "precomputed"}
         if BYTES * m**2 <= kernel.cache_bytes or kernel.kernel.matrix is not None:
@@ -133,7 +131,7 @@ class LibSvm:
 
     def _values(self, kernel: KernelOperator, rows: np.ndarray, m: int) -> np.ndarray:
         """K on these rows, in units of its mean diagonal: LIBSVM has constants of its own."""
-        W, size = rows[:m], self.size + (0 if self.Y.size else 2)
+        W, size = rows[:m], self.costs.size + (0 if self.Y.size else 2)
         kernel.reserve(COPY_BYTES * m**2)
         self.scale = max(float(kernel.kernel.diagonal()[rows].mean()), 1e-300)
         K = np.empty((size, size))
@@ -146,11 +144,10 @@ class LibSvm:
             np.divide(values, self.scale, out=K[part, :m])
         if not (kernel.kernel.is_semidefinite or m > MOST_CHECKED):
             require_semidefinite(K[:m, :m], W, kernel.kernel.relative_error)
-        for place in range(m, self.size):
+        for place in range(m, self.costs.size):
             index = np.flatnonzero(self.place == place)
-            shares = self.costs[index] / self.costs[index].sum() / self.scale
-            scores = kernel.combine(rows[index], shares, rough=True)[1][rows]
-            K[place, : self.size] = K[: self.size, place] = self.means(scores)
+            mean = kernel.combine(rows[index], self.shares[index] / self.scale, rough=True)
+            K[place, : self.costs.size] = K[: self.costs.size, place] = self.means(mean[1][rows])
         if not self.loss.is_boxed:
             add_to_diagonal(K[:m, :m], 1.0 / (self.costs * self.scale))
             self.costs = np.full(m, self.total)  # no weight is larger
@@ -160,8 +157,7 @@ class LibSvm:
 
     def means(self, p: np.ndarray) -> np.ndarray:
         """What numbers of the rows are on average in each of LIBSVM's."""
-        costs = np.maximum(np.bincount(self.place, self.costs), 1e-300)
-        return np.bincount(self.place, self.costs * p) / costs
+        return np.bincount(self.place, self.shares * p)
 
     def weights(self, tol: float, share: float) -> np.ndarray | None:
         """α with a gap of about `tol` if all goes well, for an objective of this share of Σ C.
@@ -170,7 +166,7 @@ class LibSvm:
         """
         from sklearn.svm import SVC
 
-        size, costs = self.size, np.bincount(self.place, self.costs) * self.scale
+        size, costs = self.costs.size, self.costs * self.scale
         accuracy = tol * share / GAPS[0] if self.loss.is_boxed else math.sqrt(tol * share / GAPS[1])
         accuracy = min(max(accuracy, FINEST_PAIRS), COARSEST_PAIRS)
         if self.labels.size > size:
@@ -187,11 +183,10 @@ class LibSvm:
         )
         if self.X is None or not _fits(model, self.X, self.labels, costs):
             return None
-        self.steps = int(np.sum(model.n_iter_))
         alpha, found = np.zeros(self.labels.size), model.dual_coef_
         alpha[model.support_] = np.abs(found.toarray() if sp.issparse(found) else found)[0]
-        shares = self.costs / np.maximum(costs, 1e-300)[self.place]
-        alpha = np.minimum(self.loss.weights(alpha[self.place] * shares), self.total)
+        alpha = alpha[self.place] * (self.shares / self.scale)
+        alpha = np.minimum(self.loss.weights(alpha), self.total)
         return balanced(alpha, self.loss.upper, self.Y) if np.isfinite(alpha).all() else None
 
 

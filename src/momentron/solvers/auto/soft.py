@@ -61,10 +61,8 @@ ATTEMPTS = 2  # of LIBSVM at one working set
 SHARE = 0.1  # a first guess of the objective, as a share of Σ C
 # How near to the margin rows have weights of their own, at least and at most, and outside a sample
 NEAREST, FARTHEST, FAR = 0.05, 0.15, 0.5
-CROWD = 1.5  # the most rows near the margin, as a multiple of those below it
-AT_BOUND, MOSTLY = 0.999, 0.6  # of C; of the support of a sample that tells who is at C outside
+AT_BOUND = 0.999  # the share of C from which a weight counts as C
 ALL = 0.5  # the share of the rows that has to join for all of them to be the set
-HARD = 3.0  # LIBSVM's steps for each row of a sample from which all rows are the set
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
 
@@ -78,7 +76,7 @@ class SoftSearch(Search):
         self.answer.upper = math.inf
         self.last_goal = GOAL * tol  # the gap to which sets are solved in the end
         n, d = self.sets.operator.shape
-        self.share, self.most = SHARE, ALL  # a guess of the objective over Σ C; as `ALL` says
+        self.share = SHARE  # a guess of the objective over Σ C
         # whether rows that are surely at C need no weights of their own in LIBSVM's sets
         self.may_fix = self.loss.is_boxed and tol >= MANY_DIGITS and self.sets.has_room_for_all
         self.order = float(n if self.sets.is_wide(n) else d)  # of the matrices of all the rows
@@ -114,6 +112,7 @@ class SoftSearch(Search):
         while True:
             self._solve_set()
             before, gap = gap, self.answer.gap
+            self.may_fix &= gap < before
             is_below = bool(self.outside(np.append(self.W, self.fixed)).min() < 1.0 - 1e-9)
             is_below |= bool(self.answer.p[self.fixed].max(initial=0.0) > 1.0 + 1e-9)
             # a gap far below what the set was solved to is only the rounding of approximate scores
@@ -144,7 +143,7 @@ class SoftSearch(Search):
             elif not sets.has_room_for_all:
                 self.W = self.smallest(sets.capacity, self.W[:0])
         elif not (sets.has_room_for_all and takes_all):
-            least = self.size // (4 if self.may_fix else 8) if self._has_pairs else 0
+            least = self.size // 8 if self._has_pairs else 0
             self.W, self.gap_goal = first_working_set(sets, least), SAMPLED if least else SETTLED
         elif sets.is_plain and not sets.is_wide(sets.size):
             self._solve_sample()
@@ -250,7 +249,7 @@ class SoftSearch(Search):
             w = kernel.combine(rows[alpha > 0.0], a[alpha > 0.0], rough=True)
             if b.size:
                 means = svm.means(signs * w[1][rows])
-                b[:] = best_intercept(svm.joint, means, svm.labels)
+                b[:] = best_intercept(svm.joint_loss, means, svm.labels)
             weights = np.zeros(self.size)
             weights[rows] = alpha
             self.set_answer(w, b, weights, is_exact=is_fine)
@@ -258,24 +257,20 @@ class SoftSearch(Search):
             norm, ridge = sets.base.norm(self.answer.w), np.sum(alpha * alpha / loss.stiffness)
             dual = float(alpha.sum()) - 0.5 * (norm**2 + float(ridge))
             self.answer.upper = margin_of(dual)
-            lower = margin_of(svm.joint.primal(norm, svm.means(self.answer.p[rows])))
+            lower = margin_of(svm.joint_loss.primal(norm, svm.means(self.answer.p[rows])))
             gap = Bounds(lower, self.answer.upper).gap
             if is_first or gap <= max(self.gap_goal, 0.0 if is_fine else ENOUGH * self.tol):
                 self.share = max(dual, 0.0) / svm.total
-                self.most = 0.0 if is_first and svm.steps > HARD * W.size else self.most
                 kernel.reserve(0)
                 return True
             self.share *= 0.5 * self.gap_goal / gap
             if is_fine:  # single precision is what is left of the gap, also in the next sets
                 self.may_propose = False
                 break
-        if self.fixed.size and self.may_propose:
-            self.fixed, self.may_fix, self.most = W[:0], False, 0.0
-            return True
-        self.fixed = W[:0]
+        has_joined, self.fixed, self.may_fix = self.fixed.size > 0, W[:0], False
         if is_crowded:
             self.W = self.smallest(sets.capacity, W[:0])
-        return False
+        return has_joined and self.may_propose  # then each row has a weight of its own next
 
     @property
     def _has_pairs(self) -> bool:
@@ -290,19 +285,15 @@ class SoftSearch(Search):
         """
         sets, kernel, p, lam = self.sets, self.sets.kernel, self.answer.p, self.answer.lam
         near = min(max(math.sqrt(self.answer.gap), NEAREST), FARTHEST)
-        joins, fixed = (p < 1.0) | (lam > 0.0), np.zeros(self.size, bool)
-        is_near = p < 1.0 + near
-        if is_near.sum() < CROWD * joins.sum():  # a class that is most of the rows may all be there
-            joins |= is_near
+        joins, fixed = (p < 1.0 + near) | (lam > 0.0), np.zeros(self.size, bool)
         if self.may_fix:
             costs = np.asarray(self.loss.upper)
-            at_bound = (lam >= AT_BOUND * costs) & (costs > 0.0)
-            at_bound[self.fixed] = True
-            fixed = at_bound & (p < 1.0 - near)
-            if not self.fixed.size and np.count_nonzero(at_bound) > MOSTLY * np.count_nonzero(lam):
-                fixed |= (self.outside(self.W) < 1.0 - FAR) & (costs > 0.0)
+            fixed = lam >= AT_BOUND * costs
+            fixed[self.fixed] = True
+            if not self.fixed.size:
+                fixed |= self.outside(self.W) < 1.0 - FAR
+            fixed &= (p < 1.0 - near) & (costs > 0.0)
             joins &= ~fixed
-            fixed &= joins.any()
         size = int(np.count_nonzero(joins))
         is_small = size + fixed.sum() <= min(self.settings.box_few_values, sets.capacity)
         has_room = size <= sets.capacity or takes_rows(kernel, self.loss, sets.n_intercepts)
@@ -310,7 +301,7 @@ class SoftSearch(Search):
             self.fixed = self.W[:0]
             super().enlarge()
             return
-        if size > (self.most * self.size if sets.has_room_for_all else sets.capacity):
+        if size > (ALL * self.size if sets.has_room_for_all else sets.capacity):
             joins[:], fixed[:], self.gap_goal = True, False, self.last_goal
         self.W, self.fixed = np.flatnonzero(joins), np.flatnonzero(fixed)
 
