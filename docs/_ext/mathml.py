@@ -1,6 +1,7 @@
 """Formulas as MathML, translated when the site is built: readers need no script and no network."""
 
 import re
+from itertools import cycle
 from typing import Any
 
 from docutils import nodes
@@ -10,11 +11,9 @@ from sphinx.errors import ExtensionError
 
 # Docstrings write γ, ≠ and ‖ as they are; the translator knows them by their TeX names only.
 TEX = {ord("·"): r"\cdot ", ord("′"): "'", ord("…"): r"\ldots ", ord("−"): "-"}
-UNSIZED = r"(?<!\\left)(?<!\\right)(?<!\\[bB]ig[lr])(?<!\\[bB]igg[lr])‖"
 LONG = 25  # characters beyond which a formula within a line may be wider than a phone
+BREAKS = re.compile(r"\n(?=  <mo>(?:[=≤≥≈≠∈→]|&[lg]t;)</mo>\n)")  # relations
 SPELLINGS = [
-    (re.compile(r"\\\|"), "‖"),
-    (re.compile(rf"{UNSIZED}([^‖]+){UNSIZED}"), r"{‖\1‖}"),  # else a power belongs to the last bar
     (re.compile(r"\\([td]?frac)\s*(\w)\s*(\w)"), r"\\\1{\2}{\3}"),  # \tfrac12 is \tfrac{1}{2}
     (re.compile(r"\\([bB]igg?)(?=[(\[])"), r"\\\1l"),  # \big( is \bigl(
     (re.compile(r"\\([bB]igg?)(?=[)\]])"), r"\\\1r"),
@@ -24,20 +23,39 @@ SPELLINGS = [
 def to_mathml(tex: str, *, as_block: bool) -> str:
     """MathML of a formula; a formula that cannot be translated ends the build."""
     table = {code: f"{name} " for code, name in unichar2tex.uni2tex_table.items() if code > 127}
-    plain = tex
+    plain = tex.translate(table | TEX)
     for pattern, spelling in SPELLINGS:
         plain = pattern.sub(spelling, plain)
     try:
-        formula = tex2mathml(plain.translate(table | TEX), as_block=as_block)
-        return formula.replace("<mo>‖</mo>", '<mo stretchy="false">‖</mo>')
+        formula = tex2mathml(plain, as_block=as_block)
     except MathError as error:
         raise ExtensionError(f"formula {tex!r} cannot be written as MathML: {error}") from None
+    forms = cycle(["prefix", "postfix"])  # a bar with a power would be sunk, and spaced like a sign
+    return re.sub(
+        "<mo>‖</mo>", lambda _: f'<mo form="{next(forms)}" stretchy="false">‖</mo>', formula
+    )
+
+
+def letters_of(formula: str) -> str:
+    """What a formula shows, without markup."""
+    return re.sub(r"<[^>]*>|\s", "", formula)
+
+
+def pieces_of(formula: str) -> list[str]:
+    """A long formula in pieces that begin with a relation: browsers break lines between them."""
+    if len(letters_of(formula)) <= LONG:
+        return [formula]
+    opening, *pieces = BREAKS.split(formula.removesuffix("</math>"))
+    if "\n" in opening:  # the formula does not begin with a relation
+        opening, _, first = opening.partition("\n")
+        pieces = [first, *pieces]
+    return [f"{opening}\n{piece}</math>" for piece in pieces]
 
 
 def visit_inline(self: Any, node: nodes.Element) -> None:
-    formula = to_mathml(node.astext(), as_block=False)
-    is_long = len(re.sub(r"<[^>]*>|\s", "", formula)) > LONG
-    self.body.append(f'<span class="long-formula">{formula}</span>' if is_long else formula)
+    for piece in pieces_of(to_mathml(node.astext(), as_block=False)):
+        is_long = len(letters_of(piece)) > LONG
+        self.body.append(f'<span class="long-formula">{piece}</span>' if is_long else piece)
     raise nodes.SkipNode
 
 
