@@ -113,7 +113,7 @@ class Problem(MarginProblem):
         kernel: KernelChoice | None = None,
         **options: Any,
     ) -> "Problem":
-        """Validate X and y, and state their problem; fit_intercept, C, penalty as in `max_margin`."""
+        """The problem of X and y, validated; fit_intercept, C and penalty as in `max_margin`."""
         data = TrainingData.from_arrays(X, y, is_finite=kernel is not None)
         return cls.of(data, loss=as_loss(loss), kernel=kernel, **options)
 
