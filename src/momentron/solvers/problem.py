@@ -113,7 +113,7 @@ class Problem(MarginProblem):
         kernel: KernelChoice | None = None,
         **options: Any,
     ) -> "Problem":
-        """The problem of X and y, validated; fit_intercept, C and penalty as in `max_margin`."""
+        """Validate X and y, and state the problem they pose; the options are those of `of`."""
         data = TrainingData.from_arrays(X, y, is_finite=kernel is not None)
         return cls.of(data, loss=as_loss(loss), kernel=kernel, **options)
 
