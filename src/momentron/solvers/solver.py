@@ -128,12 +128,12 @@ class MarginProblem(ABC):
 
     @abstractmethod
     def start(self, given: Start | None = None) -> Evaluation:
-        """The evaluation of w = 0, at no pass; or of a given start, for one, in memory alone."""
+        """Evaluates w = 0 (no pass), or a given start (one pass; in memory only)."""
 
     def evaluate(self, w: np.ndarray, near: np.ndarray = COLD) -> Evaluation:
         """Scores, weights and ψ of a classifier: one pass.
 
-        `near` is that of the last evaluation, to save time; whatever it is, the answer is right.
+        `near` is the `near` of the previous evaluation; it only speeds up the computation.
         """
         scores = self.scores(w)
         return Evaluation(w, scores, *self.dual_set.link_near(scores, near))
@@ -300,8 +300,8 @@ class State:
 class Solver(ABC):
     """A method, without any data: all that changes lives in the state that `init` returns.
 
-    Subclasses are frozen in spirit: their attributes are parameters, set once. The problem that
-    they are given is a `MarginProblem`, whose verbs work for data in memory and in blocks alike; a
+    Attributes are parameters: do not change them after construction. The problem that subclasses
+    are given is a `MarginProblem`, whose verbs work for data in memory and in blocks alike; a
     method that asks for more declares it.
 
     Attributes
