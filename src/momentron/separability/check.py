@@ -199,7 +199,7 @@ def _kind_otherwise(
     if kind == "undecided" or values.size > FEW_ENTRIES:
         return None
     longest = math.sqrt(cone.n_features) * float(np.abs(values).max(initial=0.0))
-    if read_interval(proof)[0] > ROUNDING * longest or not is_rounded(values).any():
+    if read_interval(proof)[0] > ROUNDING * longest or not is_rounded(values):
         return str(kind)
     reading = next(word for word in READINGS if word != cone.table.decimals)
     end = min(moment, time.perf_counter() + OTHER_SECONDS)
