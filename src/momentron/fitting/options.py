@@ -114,8 +114,7 @@ class FitOptions:
                 "choose a method that follows a loss, such as 'momentum'"
             )
         budget, max_time = _limits(solver, asked)
-        if asked.class_weight is not None:
-            require_class_weight(asked.class_weight)
+        require_class_weight(asked.class_weight)
         require_verbose(asked.verbose)
         return cls(
             solver=solver,

@@ -10,11 +10,8 @@ import re
 from collections.abc import Sequence
 from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-
-from momentron.errors import InputError, short
 
 READINGS = ("shortest", "binary")
 SAFE_DIGITS = 15  # this many always survive: 10¹⁵ < 2⁵²
@@ -22,15 +19,6 @@ MOST_DIGITS = 4000  # a float64 written out in full has 1,075 decimals
 PIECE = 1 << 17  # bytes looked at together: they stay in the cache
 _ALL_ZEROS = bytes.maketrans(b"123456789.", b"0" * 10)
 _EXACT = Context(prec=2 * MOST_DIGITS)
-
-
-def require_reading(decimals: Any) -> str:
-    """A reading of floats, or InputError."""
-    if not isinstance(decimals, str) or decimals not in READINGS:
-        raise InputError(
-            f"decimals={short(decimals)} must be one of {', '.join(map(repr, READINGS))}"
-        )
-    return decimals
 
 
 def as_decimal(value: float) -> Fraction:
