@@ -18,8 +18,9 @@ def call_of(thing: Any) -> str:
         usual = {}
     words = []
     for name, parameter in inspect.signature(type(thing)).parameters.items():
-        if parameter.kind is parameter.VAR_KEYWORD:
-            words += [f"{key}={words_of(value)}" for key, value in vars(thing)[name].items()]
+        given = vars(thing).get(name)
+        if parameter.kind is parameter.VAR_KEYWORD and isinstance(given, dict):
+            words += [f"{key}={words_of(value)}" for key, value in given.items()]
             continue
         key = next((key for key in (name, f"{name}_size") if key in vars(thing)), None)
         word = None if key is None else words_of(vars(thing)[key])
