@@ -32,9 +32,11 @@ def as_decimal(value: float) -> Fraction:
 
 def is_rounded(values: np.ndarray) -> bool:
     """Whether some finite float64 value is not exactly the decimal that it prints as."""
-    # multiples of 1/256 below a million have at most 14 digits, all of which are printed
-    is_short = (np.fmod(values, 2.0**-8) == 0.0) & (np.abs(values) < 1e6)
-    return any(Decimal(repr(v)) != v for v in values[~is_short].tolist())
+    size = np.abs(values)
+    # of whole numbers, and of multiples of 1/256 with at most 14 digits, all digits are printed
+    is_printed = (np.fmod(size, 1.0) == 0.0) & (size < 2.0**53)
+    is_printed |= (np.fmod(size, 2.0**-8) == 0.0) & (size < 1e6)
+    return any(Decimal(repr(v)) != v for v in values[~is_printed].tolist())
 
 
 def widened(values: np.ndarray) -> np.ndarray:
