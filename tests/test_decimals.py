@@ -8,9 +8,8 @@ import pytest
 from command_line import run
 
 from momentron import check_separability, verify
-from momentron.data.exactness.decimals import as_decimal, is_rounded
+from momentron.data.exactness.decimals import as_decimal, is_rounded, shortest_decimals
 from momentron.errors import InputError
-from momentron.verify.exact_table import _shortest
 
 SIX = [[0.1, 0.9], [0.9, 0.1], [0.5, 0.5], [0.3, 0.7], [1.0, 1.0], [0.0, 0.0]]
 SIX_LABELS = [0, 0, 1, 1, 1, 0]
@@ -40,7 +39,7 @@ def floats(name, size=20_000):
 @pytest.mark.parametrize("name", KINDS)
 def test_the_shortest_decimal_is_what_python_prints(name):
     values = floats(name)
-    whole, powers = _shortest(values)
+    whole, powers = shortest_decimals(values)
     for v, m, e in zip(values.tolist(), whole.tolist(), powers.tolist(), strict=True):
         decimal = Fraction(m) * Fraction(10) ** e
         assert decimal == Fraction(repr(v)) == as_decimal(v)

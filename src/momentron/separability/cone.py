@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
 from momentron.data.exactness.conversion import as_exact
+from momentron.data.exactness.decimals import shortest_decimals
 from momentron.errors import InputError, one_line, short
 from momentron.rows.validation import clean_matrix, clean_targets
 from momentron.separability.designs.design import Design
@@ -40,17 +41,22 @@ class ExactRows:
         Which of the floats an entry is, counted from 1; negative if its sign is the other one.
     """
 
-    def __init__(self, X: Any, table: Table, fit_intercept: bool) -> None:
+    def __init__(self, X: Any, decimals: str) -> None:
         places = np.arange(1, X.nnz + 1, dtype=X.indptr.dtype)
         self.places = sp.csr_array((places, X.indices, X.indptr), shape=X.shape)
-        if fit_intercept:
-            ones = np.full((X.shape[0], 1), X.nnz + 1, places.dtype)
-            self.places = sp.hstack([self.places, ones], format="csr")
-        # those of the table, and a 1 for the intercept
-        self.values, self.integers = np.append(X.data, 1.0), np.append(table.integers, 1)
-        powers = np.append(table.powers, np.int16(0))
-        self.base, self.powers, self.scale = table.base, powers - powers.min(), table.scale
-        self.bits = 1 + table.bits  # of the longest integer, at most
+        self.values, self.base = X.data, 10 if decimals == "shortest" else 2
+        if decimals == "shortest":
+            integers, powers = shortest_decimals(X.data)
+        else:
+            mantissas, powers = np.frexp(X.data)
+            integers = (mantissas * 2.0**53).astype(np.int64)
+            zeros = np.frexp((integers & -integers).astype(np.float64))[1] - 1
+            integers, powers = integers >> zeros, powers - 53 + zeros
+        unit = min(0, int(powers.min(initial=0)))
+        self.integers, self.powers = integers, (powers - unit).astype(np.int16)
+        self.scale = int(self.base**-unit)
+        high = int(np.frexp(np.abs(X.data).max(initial=0.0))[1])
+        self.bits = max(0, high) + self.scale.bit_length()  # of the longest integer, at most
 
     def floats(self) -> Any:
         places = self.places
@@ -226,7 +232,10 @@ class Cone:
     @cached_property
     def design(self) -> ExactRows:
         """x̃ of all rows."""
-        return ExactRows(self.X, self.table, self.fit_intercept)
+        X = self.X
+        if self.fit_intercept:
+            X = sp.hstack([X, np.ones((self.n, 1))], format="csr")
+        return ExactRows(X, self.table.decimals)
 
     @property
     def scale(self) -> int:

@@ -19,7 +19,7 @@ class Table:
     """X and the labels of its rows; the rows in integers, in units of 1/scale.
 
     Columns that are zero in every row can be left out of all arithmetic: place p stands for the
-    column `used[p]`. The entries that are not zero, row by row, are integers[i]·base^powers[i].
+    column `used[p]`.
 
     Parameters
     ----------
@@ -58,13 +58,13 @@ class Table:
         self._places = np.searchsorted(self.used, columns).astype(np.int32)
         if self.used.size == 0 < self.d:
             self.used = np.zeros(1, np.int64)
-        self.integers = np.empty(values.size, np.int64)
-        self.powers = np.empty(values.size, np.int16)
+        self._integers = np.empty(values.size, np.int64)
+        self._powers = np.empty(values.size, np.int16)
         parsed = _binary if self.base == 2 else _shortest
         for at in _slices(values.size):
             tick(0.0)
-            self.integers[at], self.powers[at] = parsed(values[at])
-        self._unit = min(0, int(self.powers.min(initial=0)))
+            self._integers[at], self._powers[at] = parsed(values[at])
+        self._unit = min(0, int(self._powers.min(initial=0)))
         self.scale = self.base**-self._unit
         high = int(np.frexp(np.abs(values).max(initial=0.0))[1])
         self.bits = max(0, high) + self.scale.bit_length()  # of the longest integer, at most
@@ -101,9 +101,9 @@ class Table:
             at = np.repeat(starts - ends[:-1], np.diff(ends)) + np.arange(ends[-1])
             longest = self.bits + bits + int(ends[-1] + part.size).bit_length()
             kind: Any = np.int64 if longest < 62 else object
-            powers, which = np.unique(self.powers[at], return_inverse=True)
+            powers, which = np.unique(self._powers[at], return_inverse=True)
             factors = [self.base ** (p - self._unit) for p in powers.tolist()]
-            x = self.integers[at].astype(kind) * np.array(factors, kind)[which]
+            x = self._integers[at].astype(kind) * np.array(factors, kind)[which]
             yield part, ends, self._places[at], x
 
 
