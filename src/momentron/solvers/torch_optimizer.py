@@ -80,7 +80,10 @@ class TorchOptimizer(LossMethod):
         self.name = getattr(optimizer, "__name__", "torch")  # type: ignore[misc]
 
     def init(self, problem: Any, options: RunOptions = DEFAULTS) -> TorchState:
-        torch = _torch()
+        try:
+            import torch
+        except ImportError:
+            raise ImportError('TorchOptimizer needs torch: pip install "momentron[ntk]"') from None
         if problem.operator.has_coefficient_per_row:
             raise InputError(f"method={self.name!r} does not support kernels; use 'momentum'")
         state = TorchState.begin(problem, options)
@@ -91,7 +94,7 @@ class TorchOptimizer(LossMethod):
         return state
 
     def step(self, problem: MarginProblem, state: TorchState) -> None:
-        torch = _torch()
+        import torch
 
         def closure() -> Any:
             self._evaluate(problem, state)
@@ -122,11 +125,3 @@ class TorchOptimizer(LossMethod):
         found = super().candidates(problem, state)
         found.ending = Status.STALLED if state.is_over else None
         return found
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise ImportError('TorchOptimizer needs torch: pip install "momentron[ntk]"') from None
-    return torch
