@@ -323,6 +323,8 @@ class Solver(ABC):
         plain hinge, and of data in blocks is given working sets, a problem in memory each.
     needs_memory : str or None
         Why the method cannot run on data in blocks, as the user reads it; None where it can.
+    vanishing : float
+        Data count as not separable below this upper bound, in units of R, or below the tolerance.
     """
 
     name: ClassVar[str]
@@ -333,6 +335,7 @@ class Solver(ABC):
     wants_tight_radius: ClassVar[bool] = True
     uses_working_sets: ClassVar[bool] = False
     needs_memory: ClassVar[str | None] = None
+    vanishing: ClassVar[float] = math.inf
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -345,10 +348,6 @@ class Solver(ABC):
     @abstractmethod
     def init(self, problem: Any, options: RunOptions = DEFAULTS) -> Any:
         """The state before the first step; may cost passes."""
-
-    def vanishing(self, tol: float) -> float:
-        """The upper bound, in units of R, below which data count as not separable."""
-        return tol
 
     @abstractmethod
     def step(self, problem: Any, state: Any) -> None:
