@@ -153,7 +153,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "logo": {
-        "text": html_title,
+        "text": f'momentron <span class="version">{release}</span>',
         "image_light": "_static/mark.svg",
         "image_dark": "_static/mark.svg",
     },

@@ -570,6 +570,19 @@ def test_prices_beyond_the_squares_of_floats_give_an_interval_and_no_warning(pen
         first = found
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_few_rows_of_unequal_weights_are_solved(seed):
+    """All rows at their bounds: only the intercept moves, along which curvature is a rounding."""
+    rng = np.random.default_rng(seed)
+    X, y, weight = rng.normal(size=(2, 2)).round(1), np.array([0, 1]), rng.choice([0.5, 1, 2], 2)
+    result = max_margin(X, y, penalty="hinge", C=0.003, sample_weight=weight)
+    assert result.status is Status.OPTIMAL
+    given = max_margin(
+        [[-1.3, 0.6], [-1.2, -0.3]], y, penalty="hinge", C=0.003, sample_weight=[2, 1]
+    )
+    assert given.lower == pytest.approx(9.13151766529, rel=1e-6)
+
+
 @pytest.mark.slow
 def test_many_pairs_of_few_features_are_not_seen_through_their_gram_matrix(monkeypatch):
     """20,900 pairs: their Gram matrix has 3.5 GB, twice with its factor; their features 170 MB."""

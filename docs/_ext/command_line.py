@@ -9,21 +9,25 @@ from typing import Any
 from momentron.cli import COMMANDS, load_command
 
 
-def option_lines(command: Any) -> list[str]:
-    """The arguments and options of a command, as a list of definitions."""
+def usage_lines(command: Any, context: Any) -> list[str]:
+    """How the command is typed, as its help shows it."""
+    usage = command.get_usage(context).removeprefix("Usage:").split()
+    return ["```text", " ".join(usage), "```", ""]
+
+
+def option_lines(command: Any, context: Any) -> list[str]:
+    """The arguments and options of a command with their types, as a list of definitions."""
     lines = []
     for parameter in command.params:
         if parameter.name == "help":
             continue
-        is_option = parameter.param_type_name == "option"
-        names = [*parameter.opts, *parameter.secondary_opts]
-        marks = names if is_option else [parameter.name.upper()]
+        mark, _ = parameter.get_help_record(context)
         default = parameter.default
         is_plain = isinstance(default, (str, float, int)) and not isinstance(default, bool)
         told = as_code(" ".join((getattr(parameter, "help", None) or "").split()))
         rest = f" Default: `{default}`." if is_plain else ""
         lines += [
-            ", ".join(f"`{mark}`" for mark in marks),
+            f"`{mark}`",
             f": {told or 'No more is known.'}{rest}",
             "",
         ]
@@ -42,8 +46,10 @@ def write(app: Any) -> None:
     lines = ["# Command line", "", "`momentron COMMAND --help` says the same on a terminal.", ""]
     for name in COMMANDS:
         command = load_command(name)
-        lines += [f"## momentron {name}", "", as_code(inspect.cleandoc(command.help or "")), ""]
-        lines += option_lines(command)
+        context = command.make_context(f"momentron {name}", [], resilient_parsing=True)
+        lines += [f"## momentron {name}", "", *usage_lines(command, context)]
+        lines += [as_code(inspect.cleandoc(command.help or "")), ""]
+        lines += option_lines(command, context)
     folder = Path(app.srcdir) / "reference" / "names"
     shutil.rmtree(folder, ignore_errors=True)  # pages of names that are gone, too
     folder.mkdir(parents=True)

@@ -1,6 +1,7 @@
 """Formulas as MathML, translated when the site is built: readers need no script and no network."""
 
 import re
+from itertools import cycle
 from typing import Any
 
 from docutils import nodes
@@ -10,6 +11,8 @@ from sphinx.errors import ExtensionError
 
 # Docstrings write γ, ≠ and ‖ as they are; the translator knows them by their TeX names only.
 TEX = {ord("·"): r"\cdot ", ord("′"): "'", ord("…"): r"\ldots ", ord("−"): "-"}
+LONG = 25  # characters beyond which a formula within a line may be wider than a phone
+BREAKS = re.compile(r"\n(?=  <mo>(?:[=≤≥≈≠∈→]|&[lg]t;)</mo>\n)")  # relations
 SPELLINGS = [
     (re.compile(r"\\([td]?frac)\s*(\w)\s*(\w)"), r"\\\1{\2}{\3}"),  # \tfrac12 is \tfrac{1}{2}
     (re.compile(r"\\([bB]igg?)(?=[(\[])"), r"\\\1l"),  # \big( is \bigl(
@@ -24,13 +27,35 @@ def to_mathml(tex: str, *, as_block: bool) -> str:
     for pattern, spelling in SPELLINGS:
         plain = pattern.sub(spelling, plain)
     try:
-        return tex2mathml(plain, as_block=as_block)
+        formula = tex2mathml(plain, as_block=as_block)
     except MathError as error:
         raise ExtensionError(f"formula {tex!r} cannot be written as MathML: {error}") from None
+    forms = cycle(["prefix", "postfix"])  # a bar with a power would be sunk, and spaced like a sign
+    return re.sub(
+        "<mo>‖</mo>", lambda _: f'<mo form="{next(forms)}" stretchy="false">‖</mo>', formula
+    )
+
+
+def letters_of(formula: str) -> str:
+    """What a formula shows, without markup."""
+    return re.sub(r"<[^>]*>|\s", "", formula)
+
+
+def pieces_of(formula: str) -> list[str]:
+    """A long formula in pieces that begin with a relation: browsers break lines between them."""
+    if len(letters_of(formula)) <= LONG:
+        return [formula]
+    opening, *pieces = BREAKS.split(formula.removesuffix("</math>"))
+    if "\n" in opening:  # the formula does not begin with a relation
+        opening, _, first = opening.partition("\n")
+        pieces = [first, *pieces]
+    return [f"{opening}\n{piece}</math>" for piece in pieces]
 
 
 def visit_inline(self: Any, node: nodes.Element) -> None:
-    self.body.append(to_mathml(node.astext(), as_block=False))
+    for piece in pieces_of(to_mathml(node.astext(), as_block=False)):
+        is_long = len(letters_of(piece)) > LONG
+        self.body.append(f'<span class="long-formula">{piece}</span>' if is_long else piece)
     raise nodes.SkipNode
 
 

@@ -6,7 +6,6 @@ and scipy holds the interpreter all the while. Here the work is cut into product
 fraction of a second, as fast as the one call.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,12 +28,6 @@ def strips_of(start: int, stop: int, height: int) -> list[slice]:
     return [slice(low, min(low + height, stop)) for low in range(start, stop, height)]
 
 
-def by_strips(work: Callable[[slice], None], shape: tuple[int, ...]) -> None:
-    """work(rows) for all rows of a matrix of that shape, some at a time; in threads if it pays."""
-    height = ROWS if shape[0] * shape[1] >= WORTH_DIVIDING else max(shape[0], 1)
-    in_threads(work, strips_of(0, shape[0], height))
-
-
 def submatrix(K: np.ndarray, index: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """K[index][:, index] for a C-ordered K; out may be of another precision."""
     if out is None:
@@ -45,7 +38,8 @@ def submatrix(K: np.ndarray, index: np.ndarray, out: np.ndarray | None = None) -
     def gather(rows: slice) -> None:
         out[rows] = K.take(index[rows], axis=0).take(index, axis=1)
 
-    by_strips(gather, out.shape)
+    height = ROWS if out.size >= WORTH_DIVIDING else max(index.size, 1)
+    in_threads(gather, strips_of(0, index.size, height))
     return out
 
 

@@ -14,8 +14,8 @@ from momentron.data.safefiles import cache_dir
 from momentron.datasets import DATASETS
 from momentron.datasets.loaders import ENVIRONMENT
 
-NEEDED = ("numpy", "scipy", "scikit-learn", "pandas")
-OPTIONAL = ("matplotlib", "python-flint", "torch", "pyarrow", "dask")
+NEEDED = ("numpy", "scipy", "scikit-learn", "pandas", "python-flint")
+OPTIONAL = ("matplotlib", "torch", "pyarrow", "dask")
 OF_LIBRARY = ("internal_api", "version", "num_threads", "threading_layer", "architecture")
 
 

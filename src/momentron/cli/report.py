@@ -115,11 +115,6 @@ class Findings:
         fitted = replace(fitted, lower=self.verdict.lower, upper=self.verdict.upper)
         return MarginDistributionDisplay(fitted, self.X, self.y)
 
-    @property
-    def proof_digest(self) -> str:
-        """SHA-256 of the proof, as `--proof` writes it."""
-        return hashlib.sha256(self.verdict.to_json().encode()).hexdigest()
-
 
 def examine(
     X: Any,
@@ -161,7 +156,8 @@ def render(findings: Findings, *, source: str = "DATA", options: str = "") -> st
     verdict, text = findings.verdict, findings.verdict.to_json()
     classes, (n, d) = verdict.classes, findings.X.shape
     words = " against ".join(classes) if len(classes) == 2 else f"{len(classes)} classes, jointly"
-    proof_facts = {"SHA-256 of the proof": findings.proof_digest, "size": f"{len(text):,} bytes"}
+    digest = hashlib.sha256(text.encode()).hexdigest()  # of the proof as `--proof` writes it
+    proof_facts = {"SHA-256 of the proof": digest, "size": f"{len(text):,} bytes"}
     link = "<p>The proof is too large for this page; the first command writes it.</p>"
     if len(text) <= LARGEST_PROOF:
         encoded = base64.b64encode(text.encode()).decode()

@@ -32,6 +32,12 @@ def meant(word: Any, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
+def require_choice(name: str, value: Any, known: Iterable[str]) -> None:
+    """Raise unless the value is one of the words that an option knows."""
+    if not isinstance(value, str) or value not in known:
+        raise InputError(f"{name}={short(value)} must be one of {', '.join(map(repr, known))}")
+
+
 def is_positive(number: float) -> bool:
     """Above zero, and finite."""
     return 0.0 < number < math.inf

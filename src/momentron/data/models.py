@@ -5,6 +5,8 @@ torch is not imported: who has a network has loaded it.
 """
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -59,6 +61,17 @@ def last_layer(model: Any, name: str | None = None) -> Any:
     return layers[name]
 
 
+@contextmanager
+def modes_kept(model: Any) -> Iterator[None]:
+    """Training and evaluation modes come back as they were, module by module."""
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
 def to_last_layer(model: Any, X: Any, name: str | None = None) -> tuple[Any, Any, Any]:
     """(W, b, features): the last linear layer of a network, and what reaches it from the rows X.
 
@@ -67,13 +80,12 @@ def to_last_layer(model: Any, X: Any, name: str | None = None) -> tuple[Any, Any
     """
     layer, torch = last_layer(model, name), sys.modules["torch"]
     X = X if torch.is_tensor(X) else torch.as_tensor(X, dtype=layer.weight.dtype)
-    modes = [(part, part.training) for part in model.modules()]
     met: list[tuple[Any, Any]] = []
     hook = layer.register_forward_hook(lambda _, given, got: met.append((given[0], got)))
     features = []
     try:
-        model.eval()
-        with torch.no_grad():
+        with modes_kept(model), torch.no_grad():
+            model.eval()
             for start in range(0, X.shape[0], BATCH):
                 met.clear()
                 outputs = model(X[start : start + BATCH].to(layer.weight.device))
@@ -89,8 +101,6 @@ def to_last_layer(model: Any, X: Any, name: str | None = None) -> tuple[Any, Any
                 features.append(met[0][0].detach().reshape(outputs.shape[0], -1).cpu())
     finally:
         hook.remove()
-        for part, mode in modes:
-            part.training = mode
     return layer.weight, layer.bias, torch.cat(features)
 
 

@@ -14,13 +14,17 @@ def call_of(thing: Any) -> str:
     """
     try:
         usual = {key: words_of(value) for key, value in vars(type(thing)()).items()}
-    except Exception:  # it has no defaults
+    except Exception:  # it needs arguments
         usual = {}
     words = []
-    for name in inspect.signature(type(thing)).parameters:
+    for name, parameter in inspect.signature(type(thing)).parameters.items():
+        given = vars(thing).get(name)
+        if parameter.kind is parameter.VAR_KEYWORD and isinstance(given, dict):
+            words += [f"{key}={words_of(value)}" for key, value in given.items()]
+            continue
         key = next((key for key in (name, f"{name}_size") if key in vars(thing)), None)
         word = None if key is None else words_of(vars(thing)[key])
-        if word is not None and word != usual.get(str(key)):
+        if word is not None and word != usual.get(str(key), words_of(parameter.default)):
             words.append(f"{name}={word}")
     return f"{type(thing).__name__}({', '.join(words)})"
 

@@ -171,9 +171,9 @@ class ShiftedLogistic(Logistic):
     name = "shifted-logistic"
 
     def __init__(self, shift: float | None = None) -> None:
-        self.shift = None if shift is None else as_number("shift", shift, "a finite number")
-        if self.shift is not None and math.isinf(self.shift):
-            raise InputError(f"shift={short(shift)} must be a finite number")
+        if shift is not None:
+            shift = as_number("shift", shift, "a finite number", math.isfinite)
+        self.shift = shift
 
     def for_size(self, n: int) -> Loss:
         return ShiftedLogistic(math.log(n)) if self.shift is None else self

@@ -39,7 +39,8 @@ class MarginPath(Table[PathRow], noun="path", rows=PathRow):
     One row per C, in increasing order; if every class is fitted against the rest, one row per C
     and class. The columns are C, label (the class that is fitted against the rest, or None),
     lower, upper and gap (the certified interval), margin (a lower bound for this classifier),
-    support (number of rows with a dual weight), error (on held-out rows, or NaN), seconds, status.
+    support (number of rows with a dual weight), error (on held-out rows, or NaN; of all classes
+    together), seconds, status.
 
     Attributes
     ----------

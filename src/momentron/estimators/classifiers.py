@@ -12,7 +12,8 @@ from momentron.estimators.shared import FittedClassifier, MarginClassifier
 from momentron.fitting.fits import Fits
 from momentron.fitting.options import FitOptions, KernelParameters
 from momentron.result import MarginResult
-from momentron.rows.kernels import Kernel, PrecomputedKernel
+from momentron.rows.kernels import Kernel
+from momentron.rows.kernels.choice import KernelChoice
 from momentron.rows.operator import row_blocks
 from momentron.rows.validation import TrainingData
 
@@ -126,8 +127,7 @@ class KernelMargin(KernelParameters, MarginClassifier):
 
     @property
     def _is_precomputed(self) -> bool:
-        is_named = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        return is_named or isinstance(self.kernel, PrecomputedKernel)
+        return KernelChoice(self.kernel).is_precomputed
 
     @property
     def coef_(self) -> np.ndarray:

@@ -114,8 +114,7 @@ class FitOptions:
                 "choose a method that follows a loss, such as 'momentum'"
             )
         budget, max_time = _limits(solver, asked)
-        if asked.class_weight is not None:
-            require_class_weight(asked.class_weight)
+        require_class_weight(asked.class_weight)
         require_verbose(asked.verbose)
         return cls(
             solver=solver,
@@ -197,10 +196,8 @@ def _checked_penalty(penalty: Any, solver: Solver) -> str:
 
 def checked_C(C: Any) -> float:
     """C as a float; InputError where it is none that can be meant."""
-    number = as_number("C", C, "a positive number; inf is the hard margin")
-    if not (number == math.inf or 1e-100 < number < 1e100):
-        raise InputError(f"C={short(C)} must lie between 1e-100 and 1e100; inf is the hard margin")
-    return number
+    wanted = "a positive number, from 1e-100 to 1e100; inf is the hard margin"
+    return as_number("C", C, wanted, lambda number: number == math.inf or 1e-100 < number < 1e100)
 
 
 def _limits(solver: Solver, asked: FitParameters) -> tuple[RunOptions, float]:

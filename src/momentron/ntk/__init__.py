@@ -5,6 +5,7 @@ need torch (the extra `ntk`), which is loaded when they are first asked for; the
 """
 
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from momentron.ntk.evolution_table import EvolutionRow, KernelEvolution
@@ -19,47 +20,37 @@ from momentron.ntk.spectra import (
 )
 
 if TYPE_CHECKING:
-    from momentron.ntk.empirical import EmpiricalNTK
-    from momentron.ntk.kernel_array import block_matrix
-    from momentron.ntk.kernel_tracker import KernelTracker, kernel_evolution
-    from momentron.ntk.kkt import KKTShare, KKTTracker, kkt_share
+    from momentron.ntk.empirical import EmpiricalNTK as EmpiricalNTK
+    from momentron.ntk.kernel_array import block_matrix as block_matrix
+    from momentron.ntk.kernel_tracker import KernelTracker as KernelTracker
+    from momentron.ntk.kernel_tracker import kernel_evolution as kernel_evolution
+    from momentron.ntk.kkt import KKTShare as KKTShare
+    from momentron.ntk.kkt import KKTTracker as KKTTracker
+    from momentron.ntk.kkt import kkt_share as kkt_share
 
-__all__ = [
-    "EmpiricalNTK",
-    "EvolutionRow",
-    "KKTShare",
-    "KKTTracker",
-    "KernelEvolution",
-    "KernelTracker",
-    "block_matrix",
-    "centred_alignment",
-    "effective_rank",
-    "kernel_alignment",
-    "kernel_evolution",
-    "kkt_share",
-    "label_alignment",
-    "label_kernel",
-    "participation_ratio",
-    "spectrum",
-]
-
-_TORCH_NAMES = {
-    "EmpiricalNTK": "momentron.ntk.empirical",
-    "block_matrix": "momentron.ntk.kernel_array",
-    "KernelTracker": "momentron.ntk.kernel_tracker",
-    "kernel_evolution": "momentron.ntk.kernel_tracker",
-    **dict.fromkeys(("KKTShare", "KKTTracker", "kkt_share"), "momentron.ntk.kkt"),
+# loaded when a name of theirs is first asked for
+_WITH_TORCH = {
+    "empirical": ("EmpiricalNTK",),
+    "kernel_array": ("block_matrix",),
+    "kernel_tracker": ("KernelTracker", "kernel_evolution"),
+    "kkt": ("KKTShare", "KKTTracker", "kkt_share"),
 }
+
+__all__ = ["EvolutionRow", "KernelEvolution", "centred_alignment", "effective_rank", "spectrum"]
+__all__ += ["kernel_alignment", "label_alignment", "label_kernel", "participation_ratio"]
+__all__ += chain.from_iterable(_WITH_TORCH.values())
+__all__.sort()
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _TORCH_NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        raise ImportError(f'{name} needs torch: pip install "momentron[ntk]"') from None
-    return getattr(import_module(_TORCH_NAMES[name]), name)
+    for module, names in _WITH_TORCH.items():
+        if name in names:
+            try:
+                import torch  # noqa: F401
+            except ImportError:
+                raise ImportError(f'{name} needs torch: pip install "momentron[ntk]"') from None
+            return getattr(import_module(f"momentron.ntk.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -103,31 +103,12 @@ class KernelEvolution(Table[EvolutionRow], noun="evolution", rows=EvolutionRow):
             write_atomically(path, text)
         return text
 
-    def plot(
-        self,
-        path: Pathname | None = None,
-        *,
-        ax: Any = None,
-        show: str | None = None,
-        title: str = "",
-    ) -> EvolutionDisplay:
+    def plot(self, path: Pathname | None = None, **options: Any) -> EvolutionDisplay:
         """Errors, margins and alignments against epochs; needs the extra `plot` (matplotlib).
 
-        Parameters
-        ----------
-        path : path, optional
-            Save the picture there, in the format given by the suffix, without a window.
-        ax : matplotlib Axes, or three of them, optional
-            Draw in these. By default the picture is saved, or new ones are made by pyplot.
-        show : {"errors", "margins", "alignments"}, optional
-            One panel instead of all three; needed if `ax` is a single one.
-        title : str
-
-        Returns
-        -------
-        EvolutionDisplay
+        Saved at `path`, if there is one; `EvolutionDisplay.plot` explains it and the options.
         """
-        return EvolutionDisplay(self.to_dict()).plot(path, ax=ax, show=show, title=title)
+        return EvolutionDisplay(self.to_dict()).plot(path, **options)
 
     def __str__(self) -> str:
         lines = [

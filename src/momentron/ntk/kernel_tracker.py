@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from itertools import count
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from momentron.api import max_margin
-from momentron.data.arguments import as_count
+from momentron.data.arguments import as_count, as_number, is_positive
+from momentron.data.models import modes_kept
 from momentron.errors import InputError, short
 from momentron.ntk.empirical import EmpiricalNTK
 from momentron.ntk.evolution_table import EvolutionRow, KernelEvolution, Snapshot
@@ -206,9 +206,8 @@ class KernelTracker:
 
 def as_epoch(epoch: Any) -> float:
     """A number of at least 0; a whole one as an int."""
-    if not isinstance(epoch, Real) or isinstance(epoch, bool) or not 0.0 <= float(epoch) < np.inf:
-        raise InputError(f"epoch={short(epoch)} must be a number of at least 0")
-    number = float(epoch)
+    wanted = "a number of at least 0"
+    number = as_number("epoch", epoch, wanted, lambda number: 0.0 <= number < np.inf)
     return int(number) if number.is_integer() else number
 
 
@@ -246,17 +245,6 @@ def network_outputs(model: nn.Module, examples: Examples, classes: np.ndarray) -
     """The outputs of all examples, some at a time; as `class_outputs`."""
     batches = map(examples.rows, pieces(len(examples), BATCH))
     return torch.cat([class_outputs(model, x, classes) for x in batches])
-
-
-@contextmanager
-def modes_kept(model: nn.Module) -> Iterator[None]:
-    """Training and evaluation modes come back as they were, module by module."""
-    modes = [(module, module.training) for module in model.modules()]
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
 
 
 def kernel_evolution(
@@ -371,11 +359,10 @@ def _optimizer(
     model: nn.Module, lr: float | None, optimizer: torch.optim.Optimizer | None
 ) -> torch.optim.Optimizer:
     """The user's optimiser, or plain gradient descent."""
-    if lr is not None and (not isinstance(lr, Real) or isinstance(lr, bool) or not lr > 0.0):
-        raise InputError(f"lr={short(lr)} must be a number above 0")
+    rate = USUAL_RATE if lr is None else as_number("lr", lr, "a number above 0", is_positive)
     trained = [p for p in model.parameters() if p.requires_grad]
     if optimizer is None:
-        return torch.optim.SGD(trained, lr=USUAL_RATE if lr is None else float(lr))
+        return torch.optim.SGD(trained, lr=rate)
     if lr is not None:
         raise InputError("lr has no effect with optimizer, which has its own; pass only one")
     owned = {id(p) for group in optimizer.param_groups for p in group["params"]}

@@ -55,7 +55,8 @@ class TrainingData:
             require_shape(X)  # they stay computed
         else:
             X = clean_matrix(X) if is_finite else as_matrix(X)
-        classes, codes = clean_labels(y, X.shape[0])
+        classes, codes = sorted_labels(clean_targets(y, X.shape[0]))
+        require_two_classes(classes.size)
         return cls(X, classes, codes, clean_weights(sample_weight, X.shape[0]))
 
     @property
@@ -148,13 +149,6 @@ def first_not_finite(X: Any) -> tuple[int, int, Any] | None:
         for i, j in np.argwhere(~np.isfinite(X[rows]))[:1].tolist():
             return rows.start + i, j, X[rows][i, j]
     return None
-
-
-def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """(classes, codes): the labels in sorted order, and the place of each row's label there."""
-    classes, codes = sorted_labels(clean_targets(y, n_rows))
-    require_two_classes(classes.size)
-    return classes, codes
 
 
 def require_two_classes(n_classes: int) -> None:

@@ -13,8 +13,8 @@ import numpy as np
 from momentron.arithmetic.clock import OutOfTime, deadline, until
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.threads import one_thread
-from momentron.data.arguments import as_flag, seconds_of
-from momentron.data.exactness.decimals import READINGS, is_rounded, require_reading
+from momentron.data.arguments import as_flag, require_choice, seconds_of
+from momentron.data.exactness.decimals import READINGS, is_rounded
 from momentron.separability.cone import Cone
 from momentron.separability.designs import Design, read_design
 from momentron.separability.document import build_proof, empty_proof
@@ -149,7 +149,7 @@ def check_separability(
     """
     start = time.perf_counter()
     fit_intercept = as_flag("fit_intercept", fit_intercept)
-    require_reading(decimals)
+    require_choice("decimals", decimals, READINGS)
     design = read_design(X, y, data=data, sample_weight=sample_weight, decimals=decimals)
     design = design.modelled(family, link, fit_intercept, reference)
     estimates = as_flag("estimates", estimates)
@@ -199,7 +199,7 @@ def _kind_otherwise(
     if kind == "undecided" or values.size > FEW_ENTRIES:
         return None
     longest = math.sqrt(cone.n_features) * float(np.abs(values).max(initial=0.0))
-    if read_interval(proof)[0] > ROUNDING * longest or not is_rounded(values).any():
+    if read_interval(proof)[0] > ROUNDING * longest or not is_rounded(values):
         return str(kind)
     reading = next(word for word in READINGS if word != cone.table.decimals)
     end = min(moment, time.perf_counter() + OTHER_SECONDS)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from momentron.data.arguments import require_choice
 from momentron.errors import InputError, one_line, short, some
 from momentron.verify.exact_table import Table
 from momentron.verify.outcomes import label_texts, own_order
@@ -143,8 +144,7 @@ def classes_of(name: str, labels: Sequence[str]) -> list[str]:
 
 def link_of(name: str, link: str | None) -> str:
     """The link of a family, by default its first; refused if the theory does not cover it."""
-    if not isinstance(name, str) or name not in MODELS:
-        raise InputError(f"family={short(name)} must be one of {list(MODELS)}")
+    require_choice("family", name, MODELS)
     if link is None:
         return MODELS[name][0]
     if not isinstance(link, str) or link not in MODELS[name]:

@@ -101,7 +101,7 @@ class Run:
         self.next = 0  # the iteration from which to ask for a certificate again
         self._certified: tuple[np.ndarray, np.ndarray, Certificate] | None = None
         self._refined: tuple[np.ndarray, np.ndarray] | None = None
-        self._vanishing = min(self.budget.tol, self.solver.vanishing(self.budget.tol))
+        self._vanishing = min(self.budget.tol, self.solver.vanishing)
         self._references: References = []
 
     def complete(self) -> None:

@@ -128,12 +128,12 @@ class MarginProblem(ABC):
 
     @abstractmethod
     def start(self, given: Start | None = None) -> Evaluation:
-        """The evaluation of w = 0, at no pass; or of a given start, for one, in memory alone."""
+        """Evaluates w = 0 (no pass), or a given start (one pass; in memory only)."""
 
     def evaluate(self, w: np.ndarray, near: np.ndarray = COLD) -> Evaluation:
         """Scores, weights and ψ of a classifier: one pass.
 
-        `near` is that of the last evaluation, to save time; whatever it is, the answer is right.
+        `near` is the `near` of the previous evaluation; it only speeds up the computation.
         """
         scores = self.scores(w)
         return Evaluation(w, scores, *self.dual_set.link_near(scores, near))
@@ -300,8 +300,8 @@ class State:
 class Solver(ABC):
     """A method, without any data: all that changes lives in the state that `init` returns.
 
-    Subclasses are frozen in spirit: their attributes are parameters, set once. The problem that
-    they are given is a `MarginProblem`, whose verbs work for data in memory and in blocks alike; a
+    Attributes are parameters: do not change them after construction. The problem that subclasses
+    are given is a `MarginProblem`, whose verbs work for data in memory and in blocks alike; a
     method that asks for more declares it.
 
     Attributes
@@ -323,6 +323,8 @@ class Solver(ABC):
         plain hinge, and of data in blocks is given working sets, a problem in memory each.
     needs_memory : str or None
         Why the method cannot run on data in blocks, as the user reads it; None where it can.
+    vanishing : float
+        Data count as not separable below this upper bound, in units of R, or below the tolerance.
     """
 
     name: ClassVar[str]
@@ -333,6 +335,7 @@ class Solver(ABC):
     wants_tight_radius: ClassVar[bool] = True
     uses_working_sets: ClassVar[bool] = False
     needs_memory: ClassVar[str | None] = None
+    vanishing: ClassVar[float] = math.inf
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -345,10 +348,6 @@ class Solver(ABC):
     @abstractmethod
     def init(self, problem: Any, options: RunOptions = DEFAULTS) -> Any:
         """The state before the first step; may cost passes."""
-
-    def vanishing(self, tol: float) -> float:
-        """The upper bound, in units of R, below which data count as not separable."""
-        return tol
 
     @abstractmethod
     def step(self, problem: Any, state: Any) -> None:

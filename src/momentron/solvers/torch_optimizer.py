@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.data.reprs import words_of
+from momentron.data.arguments import require_choice
 from momentron.errors import InputError, short
 from momentron.solvers.descent import DescentState, LossMethod
 from momentron.solvers.solver import DEFAULTS, Candidates, MarginProblem, RunOptions
@@ -72,25 +72,18 @@ class TorchOptimizer(LossMethod):
                 f"optimizer={short(optimizer)} must be a class or function that makes an optimiser "
                 "from a list of parameters, such as torch.optim.Adam"
             )
-        if objective not in OBJECTIVES:
-            raise InputError(f"objective={short(objective)} must be one of {OBJECTIVES}")
+        require_choice("objective", objective, OBJECTIVES)
         self.optimizer = optimizer
         self.objective = objective
         self.schedule = schedule
         self.options = options
         self.name = getattr(optimizer, "__name__", "torch")  # type: ignore[misc]
 
-    def __repr__(self) -> str:
-        given = dict(self.options)
-        if self.objective != OBJECTIVES[0]:
-            given["objective"] = self.objective
-        if self.schedule is not None:
-            given["schedule"] = self.schedule
-        words = [words_of(self.optimizer), *(f"{k}={words_of(v)}" for k, v in given.items())]
-        return f"TorchOptimizer({', '.join(words)})"
-
     def init(self, problem: Any, options: RunOptions = DEFAULTS) -> TorchState:
-        torch = _torch()
+        try:
+            import torch
+        except ImportError:
+            raise ImportError('TorchOptimizer needs torch: pip install "momentron[ntk]"') from None
         if problem.operator.has_coefficient_per_row:
             raise InputError(f"method={self.name!r} does not support kernels; use 'momentum'")
         state = TorchState.begin(problem, options)
@@ -101,7 +94,7 @@ class TorchOptimizer(LossMethod):
         return state
 
     def step(self, problem: MarginProblem, state: TorchState) -> None:
-        torch = _torch()
+        import torch
 
         def closure() -> Any:
             self._evaluate(problem, state)
@@ -132,11 +125,3 @@ class TorchOptimizer(LossMethod):
         found = super().candidates(problem, state)
         found.ending = Status.STALLED if state.is_over else None
         return found
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise ImportError('TorchOptimizer needs torch: pip install "momentron[ntk]"') from None
-    return torch

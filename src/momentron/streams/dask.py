@@ -21,9 +21,7 @@ try:
     import dask.array as da
     from dask.callbacks import Callback
 except ImportError:
-    raise ImportError(
-        "a Dask cluster needs dask: install it with pip install 'momentron[dask]'"
-    ) from None
+    raise ImportError('a Dask cluster needs dask: pip install "momentron[dask]"') from None
 
 from momentron.arithmetic.clock import OutOfTime, Work, require_time, time_left, until
 from momentron.errors import InputError, short
@@ -325,9 +323,8 @@ def connected(address: str) -> Iterator[Any]:
     try:
         from distributed import Client
     except ImportError:
-        raise ImportError(
-            "a Dask scheduler needs distributed: install it with pip install 'momentron[dask]'"
-        ) from None
+        why = 'a Dask scheduler needs distributed: pip install "momentron[dask]"'
+        raise ImportError(why) from None
     try:
         # what accepts a connection and stays silent is waited for longer than `timeout`
         with until(time.perf_counter() + 2.0 * GREETING):

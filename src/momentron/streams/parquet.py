@@ -11,9 +11,7 @@ try:
     import pyarrow as pa
     from pyarrow import parquet
 except ImportError:
-    raise ImportError(
-        "Parquet needs pyarrow: install it with pip install 'momentron[parquet]'"
-    ) from None
+    raise ImportError('Parquet needs pyarrow: pip install "momentron[parquet]"') from None
 
 from momentron.data.exactness.conversion import as_exact
 from momentron.data.files import FeatureColumns, TableOptions

@@ -59,7 +59,7 @@ class Rounds(Solver):
 
     def __init__(self, method: Solver) -> None:
         self.method = method
-        self.name = method.name  # type: ignore[misc]
+        self.name, self.vanishing = method.name, method.vanishing  # type: ignore[misc]
 
     def solved(self, problem: Problem, asked: float, start: Start | None = None) -> Run:
         """A working set, solved to a gap within the time that is left."""
@@ -89,9 +89,6 @@ class WorkingSetRounds(Rounds):
     def init(self, problem: BlockProblem, options: RunOptions = DEFAULTS) -> RoundState:
         problem.working = problem.sample
         return RoundState(options.tol, np.zeros(problem.n_rows, np.int8))
-
-    def vanishing(self, tol: float) -> float:
-        return self.method.vanishing(tol)
 
     def step(self, problem: BlockProblem, state: RoundState) -> None:
         rows = problem.working

@@ -10,11 +10,8 @@ import re
 from collections.abc import Sequence
 from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-
-from momentron.errors import InputError, short
 
 READINGS = ("shortest", "binary")
 SAFE = 10**15  # decimals with mantissas up to this never share a float
@@ -28,15 +25,6 @@ _ALL_ZEROS = bytes.maketrans(b"123456789.", b"0" * 10)
 _EXACT = Context(prec=2 * MOST_DIGITS)
 
 
-def require_reading(decimals: Any) -> str:
-    """A reading of floats, or InputError."""
-    if not isinstance(decimals, str) or decimals not in READINGS:
-        raise InputError(
-            f"decimals={short(decimals)} must be one of {', '.join(map(repr, READINGS))}"
-        )
-    return decimals
-
-
 def as_decimal(value: float) -> Fraction:
     """The shortest decimal of a float, exactly.
 
@@ -46,16 +34,13 @@ def as_decimal(value: float) -> Fraction:
     return Fraction(repr(float(value)))
 
 
-def is_rounded(values: np.ndarray) -> np.ndarray:
-    """Which of some float64 values are not exactly the decimals that they print as."""
-    whole, powers = shortest_decimals(values)
-    places = np.clip(-powers, 0, _FIVES.size - 1)
-    # m / 10^p is a float exactly if 5^p divides m, and the quotient has at most 53 bits
-    quotient, rest = np.divmod(np.abs(whole), _FIVES[places])
-    is_exact = (rest == 0) & (quotient < 2**53) & (powers > -_FIVES.size)
-    for i in np.flatnonzero((powers >= 0) & (np.abs(values) >= 2.0**53)).tolist():
-        is_exact[i] = int(whole[i]) * 10 ** int(powers[i]) == int(values[i])
-    return ~is_exact
+def is_rounded(values: np.ndarray) -> bool:
+    """Whether some finite float64 value is not exactly the decimal that it prints as."""
+    size = np.abs(values)
+    # of whole numbers, and of multiples of 1/256 with at most 14 digits, all digits are printed
+    is_printed = (np.fmod(size, 1.0) == 0.0) & (size < 2.0**53)
+    is_printed |= (np.fmod(size, 2.0**-8) == 0.0) & (size < 1e6)
+    return any(Decimal(repr(v)) != v for v in values[~is_printed].tolist())
 
 
 def shortest_decimals(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -137,7 +122,6 @@ def _printed(size: np.ndarray) -> Attempt:
 
 
 _TENS = np.array([10.0**k for k in range(MOST_PLACES + 1)])
-_FIVES = np.array([5**k for k in range(25)], np.int64)  # 5²⁵ is longer than any m
 
 
 def product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

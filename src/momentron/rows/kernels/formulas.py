@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.rounding import SINGLE_ROUNDOFF, UNDERFLOW, UNIT_ROUNDOFF, gamma, up
-from momentron.data.arguments import as_count, as_number
+from momentron.data.arguments import as_count, as_number, is_positive
 from momentron.errors import InputError, short
 from momentron.rows.kernels.bound import require_finite_values
 from momentron.rows.kernels.pairwise import (
@@ -36,9 +36,8 @@ SMALLEST, LARGEST = 1e-10, 1e15  # a diagonal between them: single precision los
 def require_gamma(gamma: Any, rules: tuple[str, ...] = ()) -> None:
     """Raise unless γ is a positive number, or the name of one of these rules for one."""
     wanted = "'scale', 'auto' or a number above 0"
-    is_rule = isinstance(gamma, str) and gamma in rules
-    if not (is_rule or 0.0 < as_number("gamma", gamma, wanted) < math.inf):
-        raise InputError(f"gamma={short(gamma)} must be {wanted}")
+    if not (isinstance(gamma, str) and gamma in rules):
+        as_number("gamma", gamma, wanted, is_positive)
 
 
 @dataclass(frozen=True)

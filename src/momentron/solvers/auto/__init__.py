@@ -75,6 +75,7 @@ class Auto(Solver):
     wants_tight_radius = False
     uses_working_sets = True
     default_max_iter = 1000
+    vanishing = 1e-12  # a witness at rounding level is what this method is for
     settings: AutoSettings = SETTINGS
 
     def __init__(self, settings: AutoSettings | None = None) -> None:
@@ -91,10 +92,6 @@ class Auto(Solver):
 
         work = class_engine(problem, options, deadline, settings, exact) or exact(options.start)
         return AutoState(work, work.candidates())
-
-    def vanishing(self, tol: float) -> float:
-        """A witness at rounding level is what this method is for, whatever the tolerance."""
-        return min(tol, 1e-12)
 
     def step(self, problem: Any, state: Any) -> None:
         """One round; what overflows in it, where C‖x‖² is beyond 1e150, proves nothing."""

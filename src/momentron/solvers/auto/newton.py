@@ -21,7 +21,7 @@ import numpy as np
 
 from momentron.solvers.auto.forms import NO_SLACK, Direction, Form, Hinge, Movable
 
-SEARCH_STEPS = 30  # of a line search
+SEARCH_STEPS, FARTHER = 30, 100.0  # of a line search, and how much farther one of them may look
 SEARCH_ACCURACY = 1e-3  # of its slope: more changes no number of Newton steps
 MANY_ROWS = 4000  # from which a line search picks those that count
 NEARLY_FULL = 0.2  # how far from 1 the last step of a rough minimisation may be, taken as 1
@@ -79,6 +79,8 @@ def line_search(direction: Direction, z: np.ndarray, loss: Hinge) -> float:
         between = own.is_between(rest)
         h = direction.curvature + float(falls[between] @ slopes[between])
         new = t - g / h if h > 0.0 else 2.0 * t
+        if high == math.inf:
+            new = min(new, FARTHER * t)  # h may be a rounding, along intercepts alone
         if not low < new < high:
             new = 0.5 * (low + high) if high < math.inf else 2.0 * t
         t = new

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from momentron.data.arguments import require_choice
 from momentron.errors import InputError, short
 from momentron.views.display import style
 from momentron.views.display.views import last_step
@@ -106,7 +107,7 @@ class TraceDisplay:
             Draw the relative gap on a log axis instead of the two bounds.
         legend : bool
         """
-        style.require_choice("x", x, COSTS)
+        require_choice("x", x, COSTS)
         if not len(self.trace):
             raise InputError("the trace is empty: the solve ended before its first iteration")
         self.figure_, self.ax_ = style.axes_for(ax)
@@ -193,7 +194,7 @@ class RaceDisplay:
         title : str
         legend : bool
         """
-        style.require_choice("x", x, COSTS)
+        require_choice("x", x, COSTS)
         self.figure_, self.ax_ = style.axes_for(ax)
         best, lowest, self.lines_ = self.best, 0.0, []
         for number, (name, trace) in enumerate(self.traces.items()):
@@ -269,8 +270,8 @@ class TrackDisplay:
             What the legend calls the line: for several trackers in one picture.
         legend : bool
         """
-        style.require_choice("y", y, TRACKED)
-        style.require_choice("x", x, ("step", "loss", "norm"))
+        require_choice("y", y, TRACKED)
+        require_choice("x", x, ("step", "loss", "norm"))
         if not len(self.looks):
             raise InputError("there is nothing to draw: call look first")
         self.figure_, self.ax_ = style.axes_for(ax)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from momentron.data.arguments import require_choice
 from momentron.data.safefiles import Pathname, write_atomically
 from momentron.errors import InputError
 from momentron.views.display import style
@@ -38,10 +39,21 @@ class EvolutionDisplay:
         show: str | None = None,
         title: str = "",
     ) -> "EvolutionDisplay":
-        """Draw it; see `KernelEvolution.plot`."""
+        """Draw it.
+
+        Parameters
+        ----------
+        path : path, optional
+            Save the picture there, in the format given by the suffix, without a window.
+        ax : matplotlib Axes, or three of them, optional
+            Draw in these. By default the picture is saved, or new ones are made by pyplot.
+        show : {"errors", "margins", "alignments"}, optional
+            One panel instead of all three; needed if `ax` is a single one.
+        title : str
+        """
         panels = {"errors": self._errors, "margins": self._margins, "alignments": self._alignments}
         if show is not None:
-            style.require_choice("show", show, panels)
+            require_choice("show", show, panels)
         names = list(panels) if show is None else [show]
         self.figure_, self.axes_ = self._axes(ax, len(names), path is not None)
         for name, axes in zip(names, self.axes_, strict=True):

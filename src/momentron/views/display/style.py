@@ -5,12 +5,11 @@ chosen for them: pictures that are only saved are made without pyplot.
 """
 
 import io
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from momentron.data.safefiles import Pathname, require_writable
-from momentron.errors import InputError, one_line, short
+from momentron.errors import InputError, one_line
 from momentron.views.markup import printable
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart
@@ -97,12 +96,6 @@ def text_of(words: object) -> str:
     """Words from data as they are: dollars start no formula, underscores hide no legend entry."""
     shown = one_line(printable(words), 40).replace("$", r"\$")
     return f"\u200b{shown}" if shown.startswith("_") else shown
-
-
-def require_choice(name: str, value: Any, known: Iterable[str]) -> None:
-    """Refuse what is not one of the values that an option of a picture has."""
-    if value not in known:
-        raise InputError(f"{name}={short(value)} must be one of {', '.join(map(repr, known))}")
 
 
 def require_picture(path: Pathname) -> None:
