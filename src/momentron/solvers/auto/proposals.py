@@ -173,7 +173,7 @@ class LibSvm:
             length = max(accuracy / (self.total * self.scale), 1e-290)
             self.X[[size, size + 1], [size, size + 1]] = length
             costs = np.append(costs, np.full(2, 10.0 / length))
-        steps = min(STEPS_PER_ROW * size, max(time_left(), 0.0) / (STEP_SECONDS * size))
+        steps = min(STEPS_PER_ROW * self.place.size, max(time_left(), 0.0) / (STEP_SECONDS * size))
         model = SVC(
             C=1.0,
             tol=accuracy,

@@ -61,7 +61,7 @@ ATTEMPTS = 2  # of LIBSVM at one working set
 SHARE = 0.1  # a first guess of the objective, as a share of Σ C
 # How near to the margin rows have weights of their own, at least and at most, and outside a sample
 NEAREST, FARTHEST, FAR = 0.05, 0.15, 0.5
-AT_BOUND = 0.999  # the share of C from which a weight counts as C
+AT_BOUND, MOSTLY = 0.999, 0.6  # of C; of the support of a sample that tells who is at C outside
 ALL = 0.5  # the share of the rows that has to join for all of them to be the set
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
@@ -285,15 +285,18 @@ class SoftSearch(Search):
         """
         sets, kernel, p, lam = self.sets, self.sets.kernel, self.answer.p, self.answer.lam
         near = min(max(math.sqrt(self.answer.gap), NEAREST), FARTHEST)
-        joins, fixed = (p < 1.0 + near) | (lam > 0.0), np.zeros(self.size, bool)
+        joins, fixed = (p < 1.0) | (lam > 0.0), np.zeros(self.size, bool)
         if self.may_fix:
             costs = np.asarray(self.loss.upper)
             fixed = lam >= AT_BOUND * costs
             fixed[self.fixed] = True
-            if not self.fixed.size:
+            if not self.fixed.size and fixed.sum() > MOSTLY * np.count_nonzero(lam):
                 fixed |= self.outside(self.W) < 1.0 - FAR
             fixed &= (p < 1.0 - near) & (costs > 0.0)
             joins &= ~fixed
+        is_near = (p < 1.0 + near) & ~fixed
+        if is_near.sum() <= ALL * self.size:
+            joins |= is_near
         size = int(np.count_nonzero(joins))
         is_small = size + fixed.sum() <= min(self.settings.box_few_values, sets.capacity)
         has_room = size <= sets.capacity or takes_rows(kernel, self.loss, sets.n_intercepts)
