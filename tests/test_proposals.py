@@ -3,6 +3,7 @@
 import _thread
 import time
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -202,7 +203,9 @@ def test_what_libsvm_proposes_is_near_the_optimum(penalty, fit_intercept, scale)
     K = scale * np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
     kernel = KernelChoice("precomputed").operator(K)
     Y = signs[:, None] if fit_intercept else np.zeros((y.size, 0))
-    svm = LibSvm(kernel, every, loss, signs, Y)
+    sets = SimpleNamespace(kernel=kernel, signs=lambda W: signs[W])
+    sets.dual_set = SimpleNamespace(some=lambda W: SimpleNamespace(columns=Y[W]))
+    svm = LibSvm(sets, every, loss, y.size)
     alpha = svm.weights(1e-5, 0.3)
     assert (alpha >= 0.0).all() and (alpha <= upper).all()
     assert not fit_intercept or abs(signs @ alpha) <= 1e-9 * alpha.sum()

@@ -93,7 +93,7 @@ def _in_floats(search: Search) -> Iterator[None]:
         search.W = np.arange(search.size) if is_wide else first_working_set(sets)
     form = by_products or sets.open(search.W, is_rough=not is_small)
     if form.scale < ALL_ZEROS:
-        search.weigh_alone(search.W)
+        search.weigh(np.bincount(search.W, minlength=search.size).astype(float))
     elif not is_small:
         ranking = _rank(search, form, by_products)
         del form  # its memory is for the next one

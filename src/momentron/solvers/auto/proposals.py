@@ -20,6 +20,7 @@ from momentron.rows import KernelOperator
 from momentron.rows.kernels import require_semidefinite
 from momentron.solvers.auto.newton import Hinge
 from momentron.solvers.auto.working_rows import SignedRows
+from momentron.solvers.auto.working_sets import WorkingSets
 
 PASSES = 1000  # over the rows, at most: most of them skip the rows at their bounds
 # LIBLINEAR's tolerance compared with that of the gap, for a C‖x‖² far below 1, and the least that
@@ -103,17 +104,11 @@ class LibSvm:
     added, one for each label: their weights balance those of the others at almost no cost.
     """
 
-    def __init__(
-        self,
-        kernel: KernelOperator,
-        W: np.ndarray,
-        loss: Hinge,
-        signs: np.ndarray,
-        Y: np.ndarray,
-        m: int | None = None,
-    ) -> None:
-        m = W.size if m is None else m
-        self.loss, self.Y, self.cache_bytes = loss, Y, kernel.cache_bytes // 2
+    def __init__(self, sets: WorkingSets, W: np.ndarray, loss: Hinge, m: int) -> None:
+        kernel, signs = sets.kernel, sets.signs(W)
+        assert kernel is not None
+        self.kernel, self.loss, self.Y = kernel, loss, sets.dual_set.some(W).columns
+        self.cache_bytes = kernel.cache_bytes // 2
         costs = np.broadcast_to(loss.upper if loss.is_boxed else loss.stiffness, W.size)
         kinds, joint = np.unique(signs[m:], return_inverse=True)
         self.labels, self.place = np.append(signs[:m], kinds), np.append(np.arange(m), m + joint)
@@ -125,13 +120,13 @@ class LibSvm:
         self.options: dict[str, Any] = {"kernel": "precomputed"}
         if BYTES * m**2 <= kernel.cache_bytes or kernel.kernel.matrix is not None:
             self.cache_bytes = 2 * m**2
-            self.X = self._values(kernel, W, m)
-        elif m == kernel.shape[0] and takes_rows(kernel, loss, Y.shape[1]):
+            self.X = self._values(W, m)
+        elif m == kernel.shape[0] and takes_rows(kernel, loss, self.Y.shape[1]):
             self.X, self.options = kernel.kernel.for_libsvm()
 
-    def _values(self, kernel: KernelOperator, rows: np.ndarray, m: int) -> np.ndarray:
+    def _values(self, rows: np.ndarray, m: int) -> np.ndarray:
         """K on these rows, in units of its mean diagonal: LIBSVM has constants of its own."""
-        W, size = rows[:m], self.costs.size + (0 if self.Y.size else 2)
+        kernel, W, size = self.kernel, rows[:m], self.costs.size + (0 if self.Y.size else 2)
         kernel.reserve(COPY_BYTES * m**2)
         self.scale = max(float(kernel.kernel.diagonal()[rows].mean()), 1e-300)
         K = np.empty((size, size))

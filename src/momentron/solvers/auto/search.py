@@ -200,11 +200,10 @@ class Search(Engine):
         return sets.signs(slice(None)) * sets.kernel.coefficients(self.answer.w)
 
     def close(
-        self, form: Form, lam: np.ndarray, *, is_exact: bool, upper: float | None = None
+        self, form: Form, lam: np.ndarray, upper: float | None = None, *, is_exact: bool = True
     ) -> None:
         """Take over the form's point, and pass over all the rows."""
-        weights = lam if self.has_all else np.zeros(self.size)
-        weights[self.W] = lam
+        weights = np.bincount(self.W, lam, self.size)
         w, b = form.answer()
         if self.sets.labels.is_paired and not self.sets.is_kernel:
             w = w.reshape(self.sets.operator.shape[1], -1)
@@ -265,10 +264,6 @@ class Search(Engine):
         """Other multipliers for the same classifier."""
         self.answer = replace(self.answer, lam=lam)
 
-    def weigh_alone(self, rows: np.ndarray) -> None:
-        """Even weights on some rows, and none elsewhere."""
-        self.weigh(np.isin(np.arange(self.size), rows).astype(float))
-
     def is_contradicted(self) -> bool:
         """Whether two equal rows have opposite labels; their weights are the witness then."""
         sets = self.sets
@@ -287,7 +282,7 @@ class Search(Engine):
         for place in suspects[:MOST_SUSPECTS]:
             pair = order[place : place + 2]
             if np.array_equal(*sets.matrix.rows(pair)):
-                self.weigh_alone(pair)
+                self.weigh(np.bincount(pair, minlength=self.size).astype(float))
                 return True
         return False
 

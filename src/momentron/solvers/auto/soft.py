@@ -13,6 +13,7 @@ LIBLINEAR proposes for sparse rows, and LIBSVM for working sets of a kernel that
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,7 @@ class SoftSearch(Search):
         # whether rows that are surely at C need no weights of their own in LIBSVM's sets
         self.may_fix = self.loss.is_boxed and tol >= MANY_DIGITS and self.sets.has_room_for_all
         self.order = float(n if self.sets.is_wide(n) else d)  # of the matrices of all the rows
+        self.factor_seconds = seconds_of(self.order**3 / 3.0)
 
     def all_rounds(self) -> Rounds:
         """From the start or a proposal, if any, and again without it where it leaves the gap open:
@@ -177,7 +179,7 @@ class SoftSearch(Search):
         better with weights that are all alike than with those that are nearly right.
         """
         sets, is_boxed = self.sets, self.loss.is_boxed
-        is_slow = self._factor_seconds > self.settings.proposal_seconds
+        is_slow = self.factor_seconds > self.settings.proposal_seconds
         is_fine = is_boxed and self.tol < MANY_DIGITS
         suits = sets.is_plain and sets.matrix is not None and self.size <= sets.width
         if self.is_known or not (suits and is_slow and self.may_propose) or is_fine:
@@ -215,12 +217,12 @@ class SoftSearch(Search):
         else:
             alpha, is_closed = self._multiply(form, tells=self.has_all)
             if not self.has_all:
-                self._take(form, alpha)
+                self.close(form, alpha)
             if is_boxed and (not is_closed or form.m <= few):  # to the last digits
                 is_closed |= self._has_exchanged(form, alpha)
             if is_boxed and not (is_closed or self.deadline.has_passed()):
                 self._solve_inside(form)
-        self.is_rough = False
+        self.is_known, self.is_rough = True, False
 
     # --- pairs of weights, by LIBSVM -----------------------------------------------------------
 
@@ -235,24 +237,20 @@ class SoftSearch(Search):
         is_few = W.size + self.fixed.size <= self.settings.box_few_values
         if not self._has_pairs or (is_few and not is_crowded):
             return False
-        kernel, rows = sets.kernel, np.append(W, self.fixed)
-        assert kernel is not None
-        loss, signs, Y = self.loss.some(rows), sets.signs(rows), sets.dual_set.some(rows).columns
+        rows = np.append(W, self.fixed)
+        loss, signs = self.loss.some(rows), sets.signs(rows)
         self.deadline.require(float(W.size) ** 2)
-        self.has_proposed, svm = True, LibSvm(kernel, rows, loss, signs, Y, W.size)
-        for _ in range(ATTEMPTS):
+        self.has_proposed, svm = True, LibSvm(sets, rows, loss, W.size)
+        for _ in range(1 if is_fine else ATTEMPTS):
             alpha = svm.weights(self.gap_goal, self.share)
             if alpha is None:
-                self.may_propose = False
                 break
-            a, b = signs * alpha, np.zeros(Y.shape[1])
-            w = kernel.combine(rows[alpha > 0.0], a[alpha > 0.0], rough=True)
+            a, b = signs * alpha, np.zeros(sets.n_intercepts)
+            w = svm.kernel.combine(rows[alpha > 0.0], a[alpha > 0.0], rough=True)
             if b.size:
                 means = svm.means(signs * w[1][rows])
                 b[:] = best_intercept(svm.joint_loss, means, svm.labels)
-            weights = np.zeros(self.size)
-            weights[rows] = alpha
-            self.set_answer(w, b, weights, is_exact=is_fine)
+            self.set_answer(w, b, np.bincount(rows, alpha, self.size), is_exact=is_fine)
             self.is_known, self.is_rough = True, False
             norm, ridge = sets.base.norm(self.answer.w), np.sum(alpha * alpha / loss.stiffness)
             dual = float(alpha.sum()) - 0.5 * (norm**2 + float(ridge))
@@ -261,12 +259,11 @@ class SoftSearch(Search):
             gap = Bounds(lower, self.answer.upper).gap
             if is_first or gap <= max(self.gap_goal, 0.0 if is_fine else ENOUGH * self.tol):
                 self.share = max(dual, 0.0) / svm.total
-                kernel.reserve(0)
+                svm.kernel.reserve(0)
                 return True
             self.share *= 0.5 * self.gap_goal / gap
-            if is_fine:  # single precision is what is left of the gap, also in the next sets
-                self.may_propose = False
-                break
+        # to many digits single precision is what is left of the gap, also in the next sets
+        self.may_propose = alpha is not None and not is_fine
         has_joined, self.fixed, self.may_fix = self.fixed.size > 0, W[:0], False
         if is_crowded:
             self.W = self.smallest(sets.capacity, W[:0])
@@ -283,24 +280,23 @@ class SoftSearch(Search):
         Those that are surely at C need no weights of their own. Where the others have no room,
         LIBSVM may take all the rows, and compute what it needs.
         """
-        sets, kernel, p, lam = self.sets, self.sets.kernel, self.answer.p, self.answer.lam
+        sets, p, lam = self.sets, self.answer.p, self.answer.lam
         near = min(max(math.sqrt(self.answer.gap), NEAREST), FARTHEST)
         joins, fixed = (p < 1.0) | (lam > 0.0), np.zeros(self.size, bool)
         if self.may_fix:
-            costs = np.asarray(self.loss.upper)
-            fixed = lam >= AT_BOUND * costs
+            fixed = lam >= AT_BOUND * np.asarray(self.loss.upper)
             fixed[self.fixed] = True
             if not self.fixed.size and fixed.sum() > MOSTLY * np.count_nonzero(lam):
                 fixed |= self.outside(self.W) < 1.0 - FAR
-            fixed &= (p < 1.0 - near) & (costs > 0.0)
+            fixed &= p < 1.0 - near
             joins &= ~fixed
         is_near = (p < 1.0 + near) & ~fixed
         if is_near.sum() <= ALL * self.size:
             joins |= is_near
         size = int(np.count_nonzero(joins))
         is_small = size + fixed.sum() <= min(self.settings.box_few_values, sets.capacity)
-        has_room = size <= sets.capacity or takes_rows(kernel, self.loss, sets.n_intercepts)
-        if kernel is None or is_small or not (self._has_pairs and has_room):
+        has_room = size <= sets.capacity or takes_rows(sets.kernel, self.loss, sets.n_intercepts)
+        if is_small or not (self._has_pairs and has_room):
             self.fixed = self.W[:0]
             super().enlarge()
             return
@@ -316,7 +312,7 @@ class SoftSearch(Search):
         What they leave open is for factors, if there is room for them.
         """
         _, is_closed = self._multiply(form, tells=True)
-        self.is_rough = False
+        self.is_known, self.is_rough = True, False
         if is_closed or self.deadline.has_passed():
             return True
         self.deadline.has_refused = not self._has_room_for_factors
@@ -339,9 +335,6 @@ class SoftSearch(Search):
                 PATH_GROWTH, self.loss.sigma, RIDGE_UPDATES, steps, patience, repeats=False
             )
 
-        def tell(alpha: np.ndarray, upper: float) -> None:
-            self._take(form, alpha, upper)
-
         alpha, gap = multipliers(
             form,
             loss,
@@ -351,7 +344,7 @@ class SoftSearch(Search):
             slack=self._slack,
             is_first=is_first,
             most_near=min(form.m // 2, self.sets.capacity) if loss.is_boxed else 0,
-            tell=tell if tells else None,
+            tell=partial(self.close, form) if tells else None,
         )
         return alpha, gap <= self.gap_goal
 
@@ -396,22 +389,15 @@ class SoftSearch(Search):
         solved = exchange(form, gathered(form, alpha, prices), prices)
         if solved is None:
             return False
-        self._take(form, solved)
+        self.close(form, solved)
         return form.bounds(solved, self.set_loss).gap <= self.gap_goal
 
     def _solve_inside(self, form: Form) -> None:
         """The working set by the interior point, and then to the last digits."""
         prices = self.problem.prices[self.W]
         alpha = interior_point(form, INTERIOR_GOAL * self.tol, self.set_loss).alpha
-        self._take(form, alpha)
+        self.close(form, alpha)
         self._has_exchanged(form, _sided(form.p, alpha, prices))
-
-    # --- proposals -----------------------------------------------------------------------------
-
-    def _take(self, form: Form, alpha: np.ndarray, upper: float | None = None) -> None:
-        """All the rows as the form's point and α see them, which are proposed."""
-        self.close(form, alpha, is_exact=True, upper=upper)
-        self.is_known = True
 
     # --- which system --------------------------------------------------------------------------
 
@@ -431,20 +417,16 @@ class SoftSearch(Search):
         if self._has_room_for_factors:
             updates = 1.0 + 2.0 * price if is_boxed else 1.0
             products = settings.pass_products * updates * product_seconds(sets.matrix.X)
-            if sets.is_dense or self._factor_seconds <= max(settings.pass_seconds, products):
+            if sets.is_dense or self.factor_seconds <= max(settings.pass_seconds, products):
                 return None
         is_easy = price <= EASY[is_boxed] and self.tol >= MANY_DIGITS
         return sets.open_products(SOLVING if is_easy else FINE)
 
     @property
-    def _factor_seconds(self) -> float:
-        return seconds_of(self.order**3 / 3.0)
-
-    @property
     def _has_room_for_factors(self) -> bool:
         """Whether the memory has room for a factor of all the rows, and the time left for some."""
         fits = self.settings.form_bytes * self.order**2 <= self.settings.memory
-        return fits and FACTORS * self._factor_seconds <= time_left()
+        return fits and FACTORS * self.factor_seconds <= time_left()
 
 
 def _stiffness(form: Form, prices: np.ndarray, most: tuple[float, float]) -> float:
