@@ -300,7 +300,7 @@ class SoftSearch(Search):
             self.fixed = self.W[:0]
             super().enlarge()
             return
-        if size > (ALL * self.size if sets.has_room_for_all else sets.capacity):
+        if not 0 < size <= (ALL * self.size if sets.has_room_for_all else sets.capacity):
             joins[:], fixed[:], self.gap_goal = True, False, self.last_goal
         self.W, self.fixed = np.flatnonzero(joins), np.flatnonzero(fixed)
 
