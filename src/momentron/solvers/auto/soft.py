@@ -60,8 +60,8 @@ EASY, MANY_DIGITS = (30.0, 3.0), 1e-4
 ENOUGH, NEARLY = 0.9, 20.0
 ATTEMPTS = 2  # of LIBSVM at one working set
 SHARE = 0.1  # a first guess of the objective, as a share of Σ C
-# How near to the margin rows have weights of their own, at least and at most, and outside a sample
-NEAREST, FARTHEST, FAR = 0.05, 0.15, 0.5
+# How near to the margin rows join, least and most; how far below it they are at C; how many join
+NEAREST, FARTHEST, FAR, CROWD = 0.05, 0.15, 0.5, 1.2
 AT_BOUND, MOSTLY = 0.999, 0.6  # of C; of the support of a sample that tells who is at C outside
 ALL = 0.5  # the share of the rows that has to join for all of them to be the set
 STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
@@ -291,7 +291,7 @@ class SoftSearch(Search):
             fixed &= p < 1.0 - near
             joins &= ~fixed
         is_near = (p < 1.0 + near) & ~fixed
-        if is_near.sum() <= ALL * self.size:
+        if is_near.sum() <= min(CROWD * joins.sum(), ALL * self.size):
             joins |= is_near
         size = int(np.count_nonzero(joins))
         is_small = size + fixed.sum() <= min(self.settings.box_few_values, sets.capacity)
