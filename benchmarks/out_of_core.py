@@ -24,9 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from momentron.data.arrayfile import read_arrays
 from momentron.datasets import make_separable
-from momentron.solvers.checkpoint import TITLE
+from momentron.solvers.checkpoint import TITLE, read_arrays
 from momentron.views.trace import Row
 from tests.counters import peak_resident
 from tests.makers import make_nonseparable

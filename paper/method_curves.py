@@ -77,9 +77,6 @@ class Watched(Solver):
     def init(self, problem: Problem, options: RunOptions = DEFAULTS) -> Any:
         return self._solver.init(problem, options)
 
-    def vanishing(self, tol: float) -> float:
-        return self._solver.vanishing(tol)
-
     def step(self, problem: Problem, state: Any) -> None:
         self._solver.step(problem, state)
 

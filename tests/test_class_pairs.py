@@ -17,7 +17,7 @@ from momentron.datasets import table_path
 from momentron.separability import BoundaryPair, ClassPair, Verdict
 from momentron.separability import check as check_module
 from momentron.separability.sentences import sentence_on_classes
-from momentron.solvers.rational.systems import TooLarge
+from momentron.solvers.rational import TooLarge
 from momentron.verify import ProofError
 from tests.test_estimates import cone_rows, dot, extreme_rays
 

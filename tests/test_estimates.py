@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from momentron import check_separability, verify
 from momentron.errors import InputError
 from momentron.separability import Verdict, feature_roles
-from momentron.solvers.rational.systems import PRIME, minor, solve_many
+from momentron.solvers.rational import PRIME, minor, solve_many
 from momentron.verify import ProofError
 
 DESIGNS = int(os.environ.get("MOMENTRON_DESIGNS", "200"))  # 2,000 and more in a full run

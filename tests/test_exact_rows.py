@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from momentron.separability import Design
 from momentron.separability.cone import Cone
-from momentron.solvers.rational.systems import PRIME
+from momentron.solvers.rational import PRIME
 
 FAMILIES = [  # (family, link, labels)
     ("binomial", "logit", [0, 1]),

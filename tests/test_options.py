@@ -24,13 +24,12 @@ from momentron import (
     NotSeparableWarning,
     max_margin,
 )
-from momentron.data.arrayfile import read_arrays
 from momentron.datasets import make_separable
 from momentron.fitting.fits import FitRows
 from momentron.fitting.options import FitOptions
 from momentron.rows import validation
 from momentron.solvers import Momentum
-from momentron.solvers.checkpoint import TITLE, content_of, parameters_of
+from momentron.solvers.checkpoint import TITLE, content_of, parameters_of, read_arrays
 
 DATA = make_separable(400, 5, margin=0.3, fit_intercept=True, random_state=1)
 

@@ -25,8 +25,7 @@ from momentron.separability import (
     projection,
 )
 from momentron.separability.exact_weights import project_exactly
-from momentron.solvers.rational import nearest
-from momentron.solvers.rational import systems as rational
+from momentron.solvers import rational
 from momentron.verify import ProofError, verify
 from momentron.verify.proof import whole_numbers
 from tests.oracles.margins import best_margin_squared, signed_square
@@ -274,13 +273,13 @@ def test_rows_within_rounding_of_a_plane_need_few_exact_steps(monkeypatch):
     rng = np.random.default_rng(0)
     X, w = rng.normal(size=(400, 12)).round(3), rng.normal(size=12)
     X -= np.outer(X @ w, w) / (w @ w)
-    systems = []
+    systems, solve_whole = [], rational.solve_whole
 
     def counted(*system):
         systems.append(system)
-        return rational.solve_whole(*system)
+        return solve_whole(*system)
 
-    monkeypatch.setattr(nearest, "solve_whole", counted)
+    monkeypatch.setattr(rational, "solve_whole", counted)
     assert checked(X, rng.integers(0, 2, 400), estimates=False).kind == "overlapping"
     assert 0 < len(systems) <= 6
 

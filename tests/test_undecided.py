@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 from momentron import check_separability, verify
 from momentron.errors import InputError
 from momentron.separability import Verdict, check, estimate_prover
-from momentron.solvers.rational.systems import TooLarge
+from momentron.solvers.rational import TooLarge
 
 
 def groups(n, d, seed):

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from floating_point import run
 
 from momentron.separability import Verdict, check_separability, feature_roles, interval
-from momentron.solvers.rational import systems
+from momentron.solvers import rational
 from momentron.status import Status
 from momentron.verify import limits, verify
 from momentron.verify.outcomes import read_table
@@ -175,7 +175,7 @@ def test_every_storage_has_one_proof(classes):
 
 def test_memory_is_bounded_before_work_begins(monkeypatch):
     X, y = noise(400, 30)
-    monkeypatch.setattr(systems, "MEMORY", 100_000)
+    monkeypatch.setattr(rational, "MEMORY", 100_000)
     verdict = check_separability(X, y)
     assert verdict.kind == "undecided"
     assert verify(verdict.to_json(), X, y)
@@ -214,7 +214,7 @@ def test_time_that_ends_before_the_data_are_read(monkeypatch):
 
 
 def test_an_exact_system_that_the_time_does_not_allow_is_enclosed(monkeypatch):
-    monkeypatch.setattr(systems, "solving_seconds", lambda *_: 1e9)
+    monkeypatch.setattr(rational, "solving_seconds", lambda *_: 1e9)
     X, y = noise(60, 4)
     verdict = check_separability(X, y, max_time=60.0)
     assert (verdict.kind, verdict.arithmetic) == ("overlapping", "enclosure")

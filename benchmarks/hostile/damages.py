@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.data.arrayfile import read_arrays, write_arrays
-from momentron.solvers.checkpoint import TITLE
+from momentron.solvers.checkpoint import TITLE, read_arrays, write_arrays
 
 Damage = Callable[[np.random.Generator, Path], None]
 

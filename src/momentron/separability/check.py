@@ -34,7 +34,7 @@ from momentron.separability.interval import Interval, first_interval, margin_int
 from momentron.separability.projection import DIRECTION_BITS, NotFound, Proposal, propose
 from momentron.separability.sentences import notes_on_classes
 from momentron.separability.verdict import Verdict
-from momentron.solvers.rational.systems import TooLarge
+from momentron.solvers.rational import TooLarge
 from momentron.verify import ProofError, ProofTooLarge, check_document
 from momentron.verify.exact_table import Table
 from momentron.verify.limits import LONGEST_NAME, load_proof

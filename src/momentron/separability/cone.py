@@ -21,7 +21,7 @@ from momentron.rows.validation import clean_matrix, clean_targets
 from momentron.separability.designs.design import Design
 from momentron.separability.family import COUNTS, LEFT_OUT, link_of, modelled
 from momentron.separability.projection import Rows
-from momentron.solvers.rational.systems import PRIME, Vector, memory_cap, require_memory
+from momentron.solvers.rational import PRIME, Vector, memory_cap, require_memory
 from momentron.verify.exact_table import Table
 from momentron.verify.outcomes import label_texts, zero_weight_rows
 

@@ -9,7 +9,7 @@ from momentron.separability.cone import Cone
 from momentron.separability.exact_weights import ExactWeights
 from momentron.separability.family import Family
 from momentron.separability.interval import Interval
-from momentron.solvers.rational.systems import primitive
+from momentron.solvers.rational import primitive
 from momentron.verify.limits import VERSION
 
 

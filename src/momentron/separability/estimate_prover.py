@@ -22,7 +22,7 @@ from momentron.separability.cone import Cone
 from momentron.separability.document import named_pairs
 from momentron.separability.exact_weights import ExactWeights, Span, project_exactly, whole_weights
 from momentron.separability.projection import DIRECTION_BITS, NotFound, Rows
-from momentron.solvers.rational.systems import PRIME, TooLarge, Vector, primitive, require_memory
+from momentron.solvers.rational import PRIME, TooLarge, Vector, primitive, require_memory
 from momentron.verify.limits import MAX_BASIS
 
 FEWEST = 8  # coordinates t from which floats propose

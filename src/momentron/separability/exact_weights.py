@@ -27,12 +27,14 @@ from flint import fmpz_mat
 from momentron.arithmetic.clock import require_time
 from momentron.separability.cone import Cone, ExactRows
 from momentron.separability.projection import FEW, NotFound, least_squares, whole_multiples
-from momentron.solvers.rational.nearest import Point, Weights, nearest
-from momentron.solvers.rational.systems import (
+from momentron.solvers.rational import (
+    Point,
     TooLarge,
     Vector,
+    Weights,
     as_lists,
     minor,
+    nearest,
     primitive,
     require_memory,
     solve_many,

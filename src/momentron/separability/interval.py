@@ -19,7 +19,7 @@ from momentron.arithmetic.rounding import rational_root
 from momentron.separability.cone import Cone
 from momentron.separability.exact_weights import ExactWeights
 from momentron.separability.projection import whole_multiples
-from momentron.solvers.rational.systems import TooLarge
+from momentron.solvers.rational import TooLarge
 from momentron.status import Status
 
 SECONDS = 10.0  # for the interval, once the verdict is known

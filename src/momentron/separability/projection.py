@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from scipy.optimize import nnls
 
 from momentron.arithmetic.clock import require_time
-from momentron.solvers.rational.systems import TooLarge, require_memory
+from momentron.solvers.rational import TooLarge, require_memory
 
 MAX_COLUMNS = 3_000  # or rows, if there are fewer
 SECONDS = 3e-9  # of a program, times its columns to the third power

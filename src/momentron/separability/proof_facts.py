@@ -17,7 +17,7 @@ import numpy as np
 from momentron.errors import InputError
 from momentron.separability.designs.design import GivenRows
 from momentron.separability.family import Family, link_of
-from momentron.solvers.rational.systems import primitive
+from momentron.solvers.rational import primitive
 from momentron.verify.proof import whole_numbers
 
 

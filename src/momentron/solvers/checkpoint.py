@@ -1,9 +1,14 @@
 """Checkpoints: the state of a solve in a file, so that a run that was killed goes on.
 
-The file says of which problem and method it is, and has the arrays of the state; its format is that
-of `momentron.data.arrayfile`. It is written next to its place and then moved there, so that a
-reader finds the old one or the new one, whole. A file that is damaged, foreign or of another
-problem is an error: it is never written over.
+The file says of which problem and method it is, and has the arrays of the state:
+
+    a line that says what the file is
+    the SHA-256 of all that follows
+    a `.npz` of the arrays; the words are one of them, as JSON
+
+Nothing is unpacked or unpickled, and nothing larger than the file is ever made from it. It is
+written next to its place and then moved there, so that a reader finds the old one or the new one,
+whole. A file that is damaged, foreign or of another problem is an error: it is never written over.
 
 What tells one run from another are its data by content, its method and options by value. No memory
 address gets in: the same call in another process, or on another machine, has the same identity.
@@ -13,20 +18,22 @@ is a proposal, so that a function that was changed costs iterations, never truth
 
 import hashlib
 import io
+import json
 import os
 import pickle
 import time
 import warnings
+import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, fields, is_dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.data.arrayfile import Arrays, UnreadableFile, read_arrays, write_arrays
+from momentron.data.arguments import machine_memory
 from momentron.data.safefiles import (
     PRIVATE,
     Lock,
@@ -44,10 +51,12 @@ from momentron.views.trace import Row, Trace
 if TYPE_CHECKING:
     from momentron.solvers.loop import Run
 
+Arrays = dict[str, np.ndarray]
 TITLE = b"momentron checkpoint 5\n"
 PROBLEM = "problem."  # with which the names of its arrays begin
 EVERY = 5.0  # seconds between two writes
 REMEDY = "move it away or name another path (it was not changed)"
+WORDS = "words"  # the array of the identity
 
 
 def unusable(reason: str) -> InputError:
@@ -238,6 +247,65 @@ def restore_state(state: Any, arrays: Arrays, prefix: str = "state.") -> None:
                 raise unusable(f"{name} is {value}, which is impossible")
             found[name] = value.item()
     getattr(state, "from_arrays", vars(state).update)(found)
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+class UnreadableFile(ValueError):
+    """The file is of another kind or damaged, or larger than memory; its text goes on after the
+    name of the file.
+    """
+
+
+def write_arrays(
+    stream: IO[bytes], title: bytes, words: Mapping[str, str], arrays: Mapping[str, np.ndarray]
+) -> None:
+    """Write a file of this title."""
+    for name, array in arrays.items():
+        if np.asarray(array).dtype.kind not in "biuf":
+            raise TypeError(f"array {name!r} has type {array.dtype}, which no file can hold")
+    packed = io.BytesIO()
+    text = np.frombuffer(json.dumps(dict(words)).encode(), np.uint8)
+    np.savez(packed, **{WORDS: text}, **arrays)  # type: ignore[arg-type]
+    body = packed.getbuffer()
+    stream.write(title + hashlib.sha256(body).hexdigest().encode() + b"\n")
+    stream.write(body)
+
+
+def read_arrays(stream: IO[bytes], title: bytes) -> tuple[dict[str, str], Arrays]:
+    """The words and the arrays of a file of this title; nothing is read if memory is too small."""
+    if stream.read(len(title)) != title:
+        raise UnreadableFile("is not a checkpoint of this version")
+    digest = stream.read(65)  # in hexadecimal, and the end of its line
+    size, memory = os.fstat(stream.fileno()).st_size, machine_memory()
+    if size > memory:
+        raise UnreadableFile(f"takes {size} bytes, but only {memory:.0f} fit into memory")
+    body = stream.read()
+    try:
+        if hashlib.sha256(body).hexdigest().encode() + b"\n" != digest:
+            raise ValueError
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            members = archive.infolist()
+        is_plain = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+        if not is_plain or sum(member.file_size for member in members) > size:
+            raise ValueError
+        with np.load(io.BytesIO(body), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        words = json.loads(arrays.pop(WORDS).tobytes())
+        is_sound = len(arrays) == len(members) - 1 and all(map(_is_numbers, arrays.values()))
+        if not (is_sound and all(type(word) is str for word in words.values())):
+            raise ValueError
+    except Exception as error:  # zipfile, numpy and json raise anything for files nobody wrote
+        raise UnreadableFile("is damaged") from error
+    return words, arrays
+
+
+def _is_numbers(array: np.ndarray) -> bool:
+    """Whether an array has numbers, or flags that are 0 or 1."""
+    if array.dtype.kind == "b":
+        return int(array.view(np.uint8).max(initial=0)) <= 1
+    return array.dtype.kind in "iuf"
 
 
 # --- what a run is -------------------------------------------------------------------------------

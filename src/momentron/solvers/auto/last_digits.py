@@ -19,8 +19,7 @@ from momentron.certificate.certified import MOST_BITS
 from momentron.certificate.exact import whole_numbers
 from momentron.solvers.auto.search import SUPPORT, Search
 from momentron.solvers.auto.working_rows import on_support
-from momentron.solvers.rational.nearest import nearest
-from momentron.solvers.rational.systems import PRIME, TooLarge, reduced
+from momentron.solvers.rational import PRIME, TooLarge, nearest, reduced
 
 REFINED_GAP = 0.1  # the gap, relative to the margin, at which a support looks right
 RESOLVED = 1.6e-15  # of the longest row: the margin's error in float64

@@ -1,9 +1,15 @@
-"""Systems of integers, solved exactly by python-flint, their rank, and the memory they may take."""
+"""Rational arithmetic: what floats propose is made exact, and what they do not see is found.
+
+Systems of integers, solved exactly by python-flint, their rank, and the memory they may take; and
+the nearest point of a cone.
+"""
 
 import marshal
 import math
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from itertools import count
 from typing import Any
 
@@ -14,6 +20,8 @@ from momentron.arithmetic.clock import OutOfTime, require_time, time_left
 from momentron.data.arguments import machine_memory
 
 Vector = dict[int, int]  # by coordinate; what is absent is zero
+Point = list[int]
+Weights = dict[int, Fraction]  # by point
 
 PRIME = 8388593  # below 2^23: float64 adds up 2^30 residues exactly
 MAX_EQUATIONS = 2500
@@ -152,3 +160,53 @@ def minor(K: Any) -> tuple[np.ndarray, list[int]]:
         if not outside.size:
             return rows, columns
         members = np.append(rows, outside[:step])
+
+
+def nearest(points: Sequence[Point], target: Point, guess: Weights) -> tuple[Weights, Point]:
+    """(λ > 0 on independent points, a multiple of r = Σ λ p − target) with the shortest r.
+
+    The algorithm of Lawson and Hanson: each step makes the residual shorter, and none rounds, so
+    that it ends at the answer.
+
+    Parameters
+    ----------
+    points : sequence of lists of integers
+    target : list of integers
+    guess : dict
+        Weights to begin with, which may be of no use: their points are dependent.
+    """
+    every: Any = fmpz_mat(len(points), len(target), [v for p in points for v in p])
+    goal: Any = fmpz_mat([target])
+    lengths = [max(map(int.bit_length, p)) for p in points]
+    longest, weights = max(lengths, default=0), guess
+    while True:
+        require_time()
+        support = list(weights)
+        rows: Any = fmpz_mat(len(support), len(target), [v for i in support for v in points[i]])
+        right = [v for (v,) in as_lists(rows * goal.transpose())]
+        try:  # the normal equations
+            solution, common = solve_whole(as_lists(rows * rows.transpose()), right)
+        except ZeroDivisionError:  # the points of the guess depend on each other
+            weights = {}
+            continue
+        best = {i: Fraction(v, common) for i, v in within_time(zip(support, solution, strict=True))}
+        if min(solution, default=1) <= 0:
+            signs = within_time(best.items())
+            step = min(weights[i] / (weights[i] - v) for i, v in signs if v <= 0)
+            moved = {i: old + step * (best[i] - old) for i, old in within_time(weights.items())}
+            weights = {i: v for i, v in moved.items() if v > 0}
+            continue
+        residual = primitive(as_lists(fmpz_mat([solution]) * rows - goal * common)[0])
+        (sides,) = as_lists(fmpz_mat([residual]) * every.transpose())
+        # as if all points were of one order of magnitude
+        sides = [v << longest - e for v, e in zip(sides, lengths, strict=True)]
+        if min(sides, default=0) >= 0:
+            return best, residual
+        weights = best | {sides.index(min(sides)): Fraction(0)}
+
+
+def within_time(items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    """The same items, while there is time: each takes a while where numbers have many digits."""
+    for item in items:
+        require_time()
+        yield item

@@ -1,1 +1,0 @@
-"""Rational arithmetic: what floats propose is made exact, and what they do not see is found."""
