@@ -52,7 +52,7 @@ def as_number(
             number = float(value)
         except OverflowError:
             number = math.nan
-        if not math.isnan(number) and (is_wanted is None or is_wanted(number)):
+        if number == number and (is_wanted is None or is_wanted(number)):  # not NaN
             return number
     raise InputError(f"{name}={short(value)} must be {wanted}")
 

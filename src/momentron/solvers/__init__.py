@@ -4,17 +4,9 @@ from momentron.data.arguments import meant
 from momentron.errors import InputError, short
 from momentron.solvers.adaptive import Adaptive
 from momentron.solvers.auto import Auto
-from momentron.solvers.descent import (
-    GradientDescent,
-    NormalizedGradient,
-    NormalizedGradientRoot,
-)
+from momentron.solvers.descent import GradientDescent, NormalizedGradient, NormalizedGradientRoot
 from momentron.solvers.momentum import DualNesterov, Momentum
-from momentron.solvers.perceptrons import (
-    BatchPerceptron,
-    NormalizedPerceptron,
-    SmoothPerceptron,
-)
+from momentron.solvers.perceptrons import BatchPerceptron, NormalizedPerceptron, SmoothPerceptron
 from momentron.solvers.simplex_fista import SimplexFista
 from momentron.solvers.solver import (
     Candidates,

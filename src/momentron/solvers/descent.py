@@ -10,11 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from momentron.solvers.schedules import (
-    Schedule,
-    as_schedule,
-    inverse_root_step,
-)
+from momentron.solvers.schedules import Schedule, as_schedule, inverse_root_step
 from momentron.solvers.solver import (
     DEFAULTS,
     Candidates,

@@ -17,13 +17,7 @@ from momentron.solvers.schedules import (
     paper_lambda,
     require_share,
 )
-from momentron.solvers.solver import (
-    DEFAULTS,
-    Candidates,
-    MarginProblem,
-    Primal,
-    RunOptions,
-)
+from momentron.solvers.solver import DEFAULTS, Candidates, MarginProblem, Primal, RunOptions
 
 ADAPTIVE = "adaptive"
 LONGER = 1.25  # how much longer a step may be than the one before

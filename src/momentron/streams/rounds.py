@@ -9,15 +9,7 @@ import numpy as np
 from momentron.arithmetic.clock import TimeLimit, require_time, time_left
 from momentron.solvers.loop import Run, solve
 from momentron.solvers.problem import Problem
-from momentron.solvers.solver import (
-    DEFAULTS,
-    Candidates,
-    Primal,
-    RunOptions,
-    Solver,
-    Start,
-    State,
-)
+from momentron.solvers.solver import DEFAULTS, Candidates, Primal, RunOptions, Solver, Start, State
 from momentron.status import Status
 from momentron.streams.block_problem import BlockProblem
 from momentron.streams.first_pass import NEW_SHARE

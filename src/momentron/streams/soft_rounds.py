@@ -27,14 +27,7 @@ from momentron.fitting.options import FitOptions
 from momentron.solvers.auto.forms import Bounds, Hinge, margin_of
 from momentron.solvers.checkpoint import unusable
 from momentron.solvers.problem import Problem
-from momentron.solvers.solver import (
-    DEFAULTS,
-    BudgetWarning,
-    Candidates,
-    Primal,
-    RunOptions,
-    Start,
-)
+from momentron.solvers.solver import DEFAULTS, BudgetWarning, Candidates, Primal, RunOptions, Start
 from momentron.status import Status
 from momentron.streams.block_problem import BlockProblem
 from momentron.streams.blocks import Rows

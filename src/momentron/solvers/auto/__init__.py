@@ -17,14 +17,7 @@ from momentron.solvers.auto.search import Engine
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.auto.soft import SoftSearch
 from momentron.solvers.problem import Problem
-from momentron.solvers.solver import (
-    DEFAULTS,
-    Candidates,
-    RunOptions,
-    Solver,
-    Start,
-    State,
-)
+from momentron.solvers.solver import DEFAULTS, Candidates, RunOptions, Solver, Start, State
 from momentron.status import Status
 
 __all__ = ["Auto", "AutoSettings", "AutoState"]
