@@ -108,6 +108,7 @@ class Search(Engine):
         penalty = problem.penalty
         self.loss = Hinge(penalty.stiffness, penalty.upper, shares=penalty.shares)
         self.answer = Answer(problem, self.loss, w, b, zeros, products, zeros)
+        self.answer.upper = math.inf  # weights of zero bound nothing: known without a look
         self.W = np.arange(self.size if sets.is_small else 0)  # the rows in hand
         self.crowded_rounds = 0
         self.remaining = islice(self.all_rounds(), settings.rounds)
