@@ -281,7 +281,7 @@ class SoftSearch(Search):
         LIBSVM may take all the rows, and compute what it needs.
         """
         sets, p, lam = self.sets, self.answer.p, self.answer.lam
-        near = min(max(math.sqrt(self.answer.gap), NEAREST), FARTHEST)
+        near = min(math.sqrt(max(self.answer.gap, NEAREST**2)), FARTHEST)
         joins, fixed = (p < 1.0) | (lam > 0.0), np.zeros(self.size, bool)
         if self.may_fix:
             fixed = lam >= AT_BOUND * np.asarray(self.loss.upper)
