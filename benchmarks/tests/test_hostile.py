@@ -97,6 +97,12 @@ def test_random_models(part):
 
 
 @pytest.mark.adversarial
+def test_bounds_of_a_soft_margin_that_cross_by_a_rounding():
+    """A working set through a kernel whose gap was −1e-17: its square root was a crash."""
+    assert run("soft", 78, range(368, 369)).is_clean
+
+
+@pytest.mark.adversarial
 def test_soft_margins():
     assert failures("soft", range(60)) == []
 
