@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from makers import make_nonseparable
 
 from momentron import Status, max_margin
 from momentron.datasets import make_separable
@@ -161,3 +162,22 @@ def test_a_small_fit_makes_few_calls():
         if name == "_enter"
     )
     assert pstats.Stats(profile).total_calls <= 900 + 25 * pivots
+
+
+def test_a_method_that_gives_up_leaves_margins_below_the_tolerance_alone():
+    class Patient(Momentum):
+        vanishing = 1e-12
+
+    class Resigned(Patient):
+        def candidates(self, problem, state):
+            found = super().candidates(problem, state)
+            found.gives_up = True
+            return found
+
+    data = make_nonseparable(60, 6, random_state=3)
+    options = {"fit_intercept": False, "tol": 0.05, "max_iter": 300}
+    ended = max_margin(data.X, data.y, method=Resigned(), **options)
+    assert ended.status is Status.NOT_SEPARABLE
+    assert 0.0 == ended.lower < ended.upper <= 0.05 * np.linalg.norm(data.X, axis=1).max()
+    went_on = max_margin(data.X, data.y, method=Patient(), **options)
+    assert went_on.status is not Status.NOT_SEPARABLE
